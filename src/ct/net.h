@@ -161,36 +161,100 @@
     VRAM_U(1) * q##_h * q##_w * q##_c <= VRAM__NET_MAX / VRAM_U(4) / N##_n))
 #define VRAM__NET_ELEMS(q, N) (VRAM_U(1) * N##_n * q##_h * q##_w * q##_c)
 
+/* A line, a BEGIN or an END that is not there is one mistake and shall be one message. NAMED
+   declares a name, NEEDS asks for it.
+   GCC: the name is a type; behind what is declared with it stands an attribute, whose words GCC
+   skips. Where there is no such type, GCC says so, goes on behind the next semicolon, which is the
+   one in the attribute, and so declares what stands there instead. What is made of that is `lost`,
+   and not checked. clang stops. Others tell the name first, and then what else they do not find. */
+/* clang-format off */
+#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__)
+#define VRAM__NET_NAMED(name) typedef char name __attribute__((__unused__))
+#if defined(__cplusplus)
+#define VRAM__NET_OF_TYPE(name, by) extern name by() [[vram::instead
+#else
+#define VRAM__NET_OF_TYPE(name, by)                                                                \
+  _Pragma("GCC diagnostic ignored \"-Wnested-externs\"")                                           \
+  __extension__ extern char by(name line) [[vram
+#endif
+#define VRAM__NET_NEEDS(name, by, instead)                                                         \
+  _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"")                \
+  VRAM__NET_OF_TYPE(name, by) (; instead;)]];                                                      \
+  _Pragma("GCC diagnostic pop")
+#define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
+#define VRAM__NET_BEGUN(q) q##_lost = 0
+#define VRAM__NET_GOES_ON(q, p) q##_lost = 0 + p##_lost
+#define VRAM__NET_ENDED(N, p) N##_lost = 0 + p##_lost
+#else
+#if defined(__clang__) && !defined(__cplusplus)
+#define VRAM__NET_NAMED(name) struct name
+#define VRAM__NET_NEEDS(name, by, instead)                                                         \
+  _Pragma("clang diagnostic push") _Pragma("clang diagnostic fatal \"-Wvisibility\"")              \
+  extern char by(struct name *);                                                                   \
+  _Pragma("clang diagnostic pop")
+#else
+#define VRAM__NET_NAMED(name) struct vram__net
+#define VRAM__NET_NEEDS(name, by, instead)
+#endif
+#define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(condition, name)
+#define VRAM__NET_BEGUN(q) q##_is_no_line_after_BEGIN = 0
+#define VRAM__NET_GOES_ON(q, p) q##_is_no_line_after_BEGIN = 0 + p##_is_no_line_after_BEGIN
+#define VRAM__NET_ENDED(N, p) N##_lacks_its_VRAM_NET_END = 1, VRAM__NET_GOES_ON(N, p)
+#endif
+/* clang-format on */
+/* q stands behind p in N, and takes k */
+#define VRAM__NET_AFTER(N, q, p)                                                                   \
+  VRAM__NET_NEEDS(N##_lacks_its_VRAM_NET_BEGIN, q##_is_in,                                         \
+                  VRAM__NET_CONSTANTS(N##_n = 1, N##_align = 1, N##_kernels = 0);                  \
+                  VRAM__NET_NAMED(N##_lacks_its_VRAM_NET_BEGIN); VRAM__NET_LOST(p))                \
+  VRAM__NET_NEEDS(p##_is_no_line_after_BEGIN, q##_follows, VRAM__NET_LOST(p))
+#define VRAM__NET_TAKES(q, k)                                                                      \
+  VRAM__NET_NEEDS(k##_is_no_line_after_BEGIN, q##_takes_line, VRAM__NET_LOST(k);                   \
+                  VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k));                                      \
+                  VRAM__NET_NAMED(k##_is_no_kept_value))                                           \
+  VRAM__NET_NEEDS(k##_is_no_kept_value, q##_takes, VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)))
+#define VRAM__NET_NOT_KEPT(k)                                                                      \
+  VRAM__E(k##_kept_from, VRAM_U(0)), VRAM__E(k##_kept_to, VRAM_U(0)),                              \
+      VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0
+#define VRAM__NET_LOST(p)                                                                          \
+  VRAM__NET_CONSTANTS(p##_lost = 1, p##_h = 1, p##_w = 1, p##_c = 1, p##_a_bits = 8,               \
+                      p##_w_bits = 8, p##_bias_each = 4, p##_scales = 1,                           \
+                      VRAM__E(p##_bytes, VRAM_U(1)), VRAM__E(p##_size, VRAM_U(1)),                 \
+                      VRAM__NET_START(p, VRAM_U(1073741824)));                                     \
+  VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+
 /* All lines are this one: the values of the arguments, checks, the constants. A program that wants
    a table of a network includes the network a second time, inside a function and with a
    VRAM_NET_LINE of its own: line is kws_c1, name "c1", op "CONV2D" (see VRAM_NET_OF below). */
 #define VRAM_NET_LINE(line, before, name, op, arguments, checks, constants)                        \
-  VRAM__NET_CONSTANTS(line##_is_no_line_after_BEGIN = before##_is_no_line_after_BEGIN + 1,         \
-                      before##_is_followed_once = 1, arguments, constants);                        \
-  checks VRAM__NET_DECLARED
+  VRAM__NET_CONSTANTS(VRAM__NET_GOES_ON(line, before), before##_is_followed_once = 1, arguments,   \
+                      constants);                                                                  \
+  checks VRAM__NET_NAMED(line##_is_no_line_after_BEGIN)
 /* takes the semicolon: a declaration that may stand there again and again */
 #define VRAM__NET_DECLARED struct vram__net
 
 /* checks; every name says line and fault */
 #define VRAM__NET_CHECK_SHAPE(q, N)                                                                \
-  VRAM_STATIC_ASSERT(q##_h - VRAM_U(1) < VRAM__NET_MAX && q##_w - VRAM_U(1) < VRAM__NET_MAX &&     \
-                         q##_c - VRAM_U(1) < VRAM__NET_MAX,                                        \
-                     q##_has_a_size_that_is_zero_negative_or_too_large);                           \
-  VRAM_STATIC_ASSERT(VRAM__NET_SHAPE_OK(q, N), q##_is_too_large);
+  VRAM__NET_ASSERT(q,                                                                              \
+                   q##_h - VRAM_U(1) < VRAM__NET_MAX && q##_w - VRAM_U(1) < VRAM__NET_MAX &&       \
+                       q##_c - VRAM_U(1) < VRAM__NET_MAX,                                          \
+                   q##_has_a_size_that_is_zero_negative_or_too_large);                             \
+  VRAM__NET_ASSERT(q, VRAM__NET_SHAPE_OK(q, N), q##_is_too_large);
 #define VRAM__NET_CHECK_OVER(p, q)                                                                 \
-  VRAM_STATIC_ASSERT(p##_held == 0, q##_overwrites_a_value_that_is_kept);
+  VRAM__NET_ASSERT(q, p##_held == 0, q##_overwrites_a_value_that_is_kept);
 #define VRAM__NET_CHECK_WEIGHTS(p, q, bias)                                                        \
-  VRAM_STATIC_ASSERT(p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);                    \
-  VRAM_STATIC_ASSERT(q##bias == 0 || q##bias == 1, q##_bias_is_neither_0_nor_1);
-#define VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(p##_w == 1, q##_needs_an_input_of_width_1);
+  VRAM__NET_ASSERT(q, p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);                   \
+  VRAM__NET_ASSERT(q, q##bias == 0 || q##bias == 1, q##_bias_is_neither_0_nor_1);
+#define VRAM__NET_CHECK_WIDTH1(p, q) VRAM__NET_ASSERT(q, p##_w == 1, q##_needs_an_input_of_width_1);
 #define VRAM__NET_CHECK_ELEMS(p, q)                                                                \
-  VRAM_STATIC_ASSERT(VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,       \
-                     q##_has_not_as_many_elements_as_its_input);
+  VRAM__NET_ASSERT(q, VRAM_U(1) * q##_h * q##_w * q##_c == VRAM_U(1) * p##_h * p##_w * p##_c,      \
+                   q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&                           \
-                         (p##_w_bits > 0) == (k##_w_bits > 0) &&                                   \
-                         (p##_scales > 0) == (k##_scales > 0),                                     \
-                     q##_input_and_##k##_differ_in_format);
+  VRAM__NET_ASSERT(q,                                                                              \
+                   VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&                             \
+                       (p##_w_bits > 0) == (k##_w_bits > 0) &&                                     \
+                       (p##_scales > 0) == (k##_scales > 0),                                       \
+                   q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
 #define VRAM__NET_FORMAT(q, p)                                                                     \
@@ -387,29 +451,31 @@
 #define VRAM_NET_FIRST(line, constants) constants
 #define VRAM__NET_FIRST(N, unnamed, q, word, a_bits, w_bits, bias_each, scales, kernels, n, h, w,  \
                         c, align)                                                                  \
-  VRAM__NET_CONSTANTS(                                                                             \
-      unnamed = 0, q##_format = word, N##_n = (n) | 0, N##_given = (align) | 0,                    \
-      N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1, N##_kernels = kernels,             \
-      q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_a_bits = a_bits, q##_w_bits = w_bits, \
-      q##_bias_each = bias_each, q##_scales = scales, q##_bias = 0,                                \
-      q##_is_no_line_after_BEGIN = 0, VRAM__NET_BYTES(q, N), VRAM__E(q##_params, VRAM_U(0)),       \
-      VRAM__E2(q##_macs, VRAM_U(0)), VRAM__E(q##_weights, VRAM_U(0)),                              \
-      VRAM__E(q##_flash, VRAM_U(0)), VRAM__E(q##_scratch, VRAM_U(0)),                              \
-      VRAM__E(q##_state, VRAM_U(0)), VRAM__E(q##_params_total, VRAM_U(0)),                         \
-      VRAM__E2(q##_macs_total, VRAM_U(0)), VRAM__E(q##_weights_total, VRAM_U(0)),                  \
-      VRAM__E(q##_flash_total, VRAM_U(0)), VRAM__E(q##_state_total, VRAM_U(0)),                    \
-      VRAM__E(q##_offset, VRAM_U(0)), VRAM__E(q##_low, VRAM_U(0)), VRAM__E(q##_top, VRAM_U(0)),    \
-      VRAM__E(q##_low_from, VRAM_U(0)), VRAM__E(q##_low_to, VRAM_U(0)),                            \
-      VRAM__E(q##_top_from, VRAM_U(0)), VRAM__E(q##_top_to, VRAM_U(0)),                            \
-      VRAM__E(q##_kept, VRAM_U(0)), VRAM__COPY(q##_reach, q##_size),                               \
-      VRAM__COPY(q##_live, q##_size), VRAM__COPY(q##_live_peak, q##_size),                         \
-      VRAM__COPY(q##_arena, q##_size), VRAM__COPY(q##_buf0, q##_size),                             \
-      VRAM__E(q##_buf1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),                                  \
-      VRAM__E(q##_scratch_peak, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0); \
-  VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);            \
-  VRAM_STATIC_ASSERT(VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,           \
-                     q##_has_an_alignment_that_is_no_power_of_two);                                \
-  VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_DECLARED
+  VRAM__NET_CONSTANTS(unnamed = 0, q##_format = word, N##_n = (n) | 0, N##_given = (align) | 0,    \
+                      N##_align = VRAM__NET_SIZE_OK(N##_given) ? N##_given : 1,                    \
+                      N##_kernels = kernels, q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0,    \
+                      q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,         \
+                      q##_scales = scales, VRAM__NET_BEGUN(q), VRAM__NET_BYTES(q, N),              \
+                      VRAM__NET_START(q, VRAM_U(0)));                                              \
+  VRAM__NET_ASSERT(q, VRAM__NET_SIZE_OK(N##_n), q##_has_a_batch_that_is_not_1_to_32767);           \
+  VRAM__NET_ASSERT(q, VRAM__NET_SIZE_OK(N##_given) && (N##_align & (N##_align - 1)) == 0,          \
+                   q##_has_an_alignment_that_is_no_power_of_two);                                  \
+  VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_NAMED(N##_lacks_its_VRAM_NET_BEGIN);                       \
+  VRAM__NET_NAMED(q##_is_no_line_after_BEGIN)
+/* of a first value, with so many bytes kept */
+#define VRAM__NET_START(q, bytes_kept)                                                             \
+  q##_bias = 0, VRAM__E(q##_params, VRAM_U(0)), VRAM__E2(q##_macs, VRAM_U(0)),                     \
+  VRAM__E(q##_weights, VRAM_U(0)), VRAM__E(q##_flash, VRAM_U(0)), VRAM__E(q##_scratch, VRAM_U(0)), \
+  VRAM__E(q##_state, VRAM_U(0)), VRAM__E(q##_params_total, VRAM_U(0)),                             \
+  VRAM__E2(q##_macs_total, VRAM_U(0)), VRAM__E(q##_weights_total, VRAM_U(0)),                      \
+  VRAM__E(q##_flash_total, VRAM_U(0)), VRAM__E(q##_state_total, VRAM_U(0)),                        \
+  VRAM__E(q##_offset, VRAM_U(0)), VRAM__E(q##_low, VRAM_U(0)), VRAM__E(q##_top, VRAM_U(0)),        \
+  VRAM__E(q##_low_from, VRAM_U(0)), VRAM__E(q##_low_to, VRAM_U(0)),                                \
+  VRAM__E(q##_top_from, VRAM_U(0)), VRAM__E(q##_top_to, VRAM_U(0)), VRAM__E(q##_kept, bytes_kept), \
+  VRAM__COPY(q##_reach, q##_size), VRAM__COPY(q##_live, q##_size),                                 \
+  VRAM__COPY(q##_live_peak, q##_size), VRAM__COPY(q##_arena, q##_size),                            \
+  VRAM__COPY(q##_buf0, q##_size), VRAM__E(q##_buf1, VRAM_U(0)), VRAM__E(q##_side, VRAM_U(0)),      \
+  VRAM__E(q##_scratch_peak, VRAM_U(0)), q##_end = 0, q##_held = 0, q##_buf = 0, q##_open = 0
 
 /* A macro of a line pastes the names; then q is this line, p the line before, N the net. */
 #define VRAM__ALL(...) __VA_ARGS__
@@ -440,6 +506,7 @@
 #define VRAM__NET_CONV_(...) VRAM__NET_CONV__(__VA_ARGS__)
 #define VRAM__NET_CONV__(N, q, p, name, op, scratch, oc, kh, kw, sh, sw, dh, dw, groups, bias,     \
                          word, kind, ph, pw, ...)                                                  \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
       VRAM__ALL(q##_padding = word, VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, dh, dw, ph, pw),  \
@@ -452,8 +519,8 @@
                         VRAM__BEFORE_##kind(p##_h, q##_h, q##_kh, q##_sh, q##_ph, q##_dh)),        \
                 VRAM__E(q##_w_before,                                                              \
                         VRAM__BEFORE_##kind(p##_w, q##_w, q##_kw, q##_sw, q##_pw, q##_dw))),       \
-      VRAM__NET_CHECK_WINDOW(q)                                                                    \
-          VRAM_STATIC_ASSERT(q##_divides, q##_groups_do_not_divide_the_channels);                  \
+      VRAM__NET_CHECK_WINDOW(q, q)                                                                 \
+          VRAM__NET_ASSERT(q, q##_divides, q##_groups_do_not_divide_the_channels);                 \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
           VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
@@ -501,16 +568,16 @@
               VRAM__NET_SIZE_OK(q##_ph + VRAM_U(1)) && VRAM__NET_SIZE_OK(q##_pw + VRAM_U(1))
 /* convolutions have no ceil_mode */
 #define VRAM__NET_CHECK_KIND(q, kind)                                                              \
-  VRAM_STATIC_ASSERT(VRAM__CONV_##kind, q##_has_a_padding_that_is_for_pools);
+  VRAM__NET_ASSERT(q, VRAM__CONV_##kind, q##_has_a_padding_that_is_for_pools);
 #define VRAM__CONV_S 1
 #define VRAM__CONV_P 1
 #define VRAM__CONV_C 0
-#define VRAM__NET_CHECK_WINDOW(q)                                                                  \
-  VRAM_STATIC_ASSERT(q##_sized, q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);        \
-  VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_kernel_is_larger_than_its_padded_input);
+#define VRAM__NET_CHECK_WINDOW(q, w)                                                               \
+  VRAM__NET_ASSERT(q, w##_sized, w##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);       \
+  VRAM__NET_ASSERT(q, !w##_sized || w##_fits, w##_kernel_is_larger_than_its_padded_input);
 #define VRAM__NET_CHECK_MATRIX(q, inputs)                                                          \
-  VRAM_STATIC_ASSERT(VRAM_U(1) * q##_c <= VRAM__NET_MAX / VRAM_U(8) / ((inputs) + VRAM_U(1)),      \
-                     q##_has_too_many_weights);
+  VRAM__NET_ASSERT(q, VRAM_U(1) * q##_c <= VRAM__NET_MAX / VRAM_U(8) / ((inputs) + VRAM_U(1)),     \
+                   q##_has_too_many_weights);
 /* size: (in - 1) stride + kernel - 2 padding + output_padding; SAME: in * stride, and none of that
  */
 #define VRAM_NET_CONV_TRANSPOSE2D(net, y, x, out_channels, kh, kw, sh, sw, padding,                \
@@ -522,6 +589,7 @@
 #define VRAM__NET_CONV_TRANSPOSE_(...) VRAM__NET_CONV_TRANSPOSE__(__VA_ARGS__)
 #define VRAM__NET_CONV_TRANSPOSE__(N, q, p, name, oc, kh, kw, sh, sw, oph, opw, bias, word, kind,  \
                                    ph, pw, ...)                                                    \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "CONV_TRANSPOSE2D",                                                              \
       VRAM__ALL(q##_padding = word, VRAM__NET_GEOMETRY(q, p, kh, kw, sh, sw, 1, 1, ph, pw),        \
@@ -535,13 +603,15 @@
                 q##_w = q##_fits ? VRAM__LARGER_##kind(p##_w, q##_kw, q##_sw, q##_pw, q##_opw)     \
                                  : VRAM_U(1),                                                      \
                 VRAM__E(q##_window, VRAM_U(1) * p##_c * q##_kh * q##_kw)),                         \
-      VRAM_STATIC_ASSERT(q##_sized &&VRAM__NET_SIZE_OK(q##_oph + VRAM_U(1)) &&                     \
-                             VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                               \
-                         q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);               \
-      VRAM_STATIC_ASSERT(!q##_sized || (VRAM__EXTRA_##kind(q##_oph, q##_sh) &&                     \
-                                        VRAM__EXTRA_##kind(q##_opw, q##_sw)),                      \
-                         q##_output_padding_is_not_below_its_stride);                              \
-      VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_padding_leaves_nothing);                      \
+      VRAM__NET_ASSERT(q,                                                                          \
+                       q##_sized &&VRAM__NET_SIZE_OK(q##_oph + VRAM_U(1)) &&                       \
+                           VRAM__NET_SIZE_OK(q##_opw + VRAM_U(1)),                                 \
+                       q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);                 \
+      VRAM__NET_ASSERT(q,                                                                          \
+                       !q##_sized || (VRAM__EXTRA_##kind(q##_oph, q##_sh) &&                       \
+                                      VRAM__EXTRA_##kind(q##_opw, q##_sw)),                        \
+                       q##_output_padding_is_not_below_its_stride);                                \
+      VRAM__NET_ASSERT(q, !q##_sized || q##_fits, q##_padding_leaves_nothing);                     \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
           VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
@@ -570,6 +640,7 @@
 #define VRAM__NET_CONV3D_(...) VRAM__NET_CONV3D__(__VA_ARGS__)
 #define VRAM__NET_CONV3D__(N, q, p, name, depth, oc, kd, kh, kw, sd, sh, sw, pd, bias, word, kind, \
                            ph, pw, ...)                                                            \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "CONV3D",                                                                        \
       VRAM__ALL(                                                                                   \
@@ -586,11 +657,11 @@
                                        : VRAM_U(1)),                                               \
           q##_w = 0 + q##_in_w, q##_c = (oc) | 0, q##_bias = (bias) | 0,                           \
           VRAM__E(q##_window, VRAM_U(1) * p##_c * q##_kd * q##_in_kh * q##_in_kw)),                \
-      VRAM_STATIC_ASSERT(q##_sized, q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);    \
-      VRAM__NET_CHECK_WINDOW(q##_in)                                                               \
-          VRAM_STATIC_ASSERT(q##_divides, q##_depth_does_not_divide_its_rows);                     \
-      VRAM_STATIC_ASSERT(!q##_sized || q##_fits, q##_kernel_is_larger_than_its_padded_input);      \
-      VRAM_STATIC_ASSERT(VRAM__DEPTH_##kind(q##_pd), q##_has_a_padding_of_its_depth_with_SAME);    \
+      VRAM__NET_ASSERT(q, q##_sized, q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);   \
+      VRAM__NET_CHECK_WINDOW(q, q##_in)                                                            \
+          VRAM__NET_ASSERT(q, q##_divides, q##_depth_does_not_divide_its_rows);                    \
+      VRAM__NET_ASSERT(q, !q##_sized || q##_fits, q##_kernel_is_larger_than_its_padded_input);     \
+      VRAM__NET_ASSERT(q, VRAM__DEPTH_##kind(q##_pd), q##_has_a_padding_of_its_depth_with_SAME);   \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \
           VRAM__NET_CHECK_MATRIX(q, VRAM__V(q##_window) + q##_bias) VRAM__NET_CHECK_SHAPE(q, N),   \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
@@ -605,6 +676,7 @@
 #define VRAM_NET_LINEAR(net, y, x, out_features, bias)                                             \
   VRAM__NET_LINEAR(net##_net, net##_##y, net##_##x, #y, out_features, bias)
 #define VRAM__NET_LINEAR(N, q, p, name, out_features, bias_)                                       \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "LINEAR",                                                                        \
       VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (out_features) | 0,                  \
@@ -628,12 +700,13 @@
                   VRAM__NO_PADDING)
 #define VRAM__NET_POOL_(...) VRAM__NET_POOL__(__VA_ARGS__)
 #define VRAM__NET_POOL__(N, q, p, name, op, scratch, kh, kw, sh, sw, word, kind, ph, pw, ...)      \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
       VRAM__ALL(q##_padding = word, VRAM__NET_WINDOW(q, p, kind, kh, kw, sh, sw, 1, 1, ph, pw),    \
                 q##_c = 0 + p##_c, q##_bias = 0),                                                  \
-      VRAM__NET_CHECK_WINDOW(q) VRAM_STATIC_ASSERT(                                                \
-          !q##_sized || (VRAM_U(2) * q##_ph <= q##_kh && VRAM_U(2) * q##_pw <= q##_kw),            \
+      VRAM__NET_CHECK_WINDOW(q, q) VRAM__NET_ASSERT(                                               \
+          q, !q##_sized || (VRAM_U(2) * q##_ph <= q##_kh && VRAM_U(2) * q##_pw <= q##_kw),         \
           q##_padding_is_more_than_half_its_kernel);                                               \
       VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
       VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
@@ -651,6 +724,7 @@
                VRAM_U(1) * net##_##x##_h * (factor_h), VRAM_U(1) * net##_##x##_w * (factor_w),     \
                0 + net##_##x##_c)
 #define VRAM__NET_TO(N, q, p, name, op, scratch, h, w, c)                                          \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
       VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
@@ -661,6 +735,7 @@
 #define VRAM_NET_PAD(net, y, x, top, bottom, left, right)                                          \
   VRAM__NET_PAD(net##_net, net##_##y, net##_##x, #y, top, bottom, left, right)
 #define VRAM__NET_PAD(N, q, p, name, top, bottom, left, right)                                     \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "PAD",                                                                           \
       VRAM__ALL(                                                                                   \
@@ -673,17 +748,19 @@
           q##_h = VRAM_U(1) * p##_h + (q##_sized ? VRAM_U(0) + q##_above + q##_below : VRAM_U(0)), \
           q##_w = VRAM_U(1) * p##_w + (q##_sized ? VRAM_U(0) + q##_left + q##_right : VRAM_U(0)),  \
           q##_c = 0 + p##_c, q##_bias = 0),                                                        \
-      VRAM_STATIC_ASSERT(q##_sized, q##_has_a_padding_that_is_negative_or_too_large);              \
+      VRAM__NET_ASSERT(q, q##_sized, q##_has_a_padding_that_is_negative_or_too_large);             \
       VRAM__NET_CHECK_SHAPE(q, N),                                                                 \
       VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
 /* a copy of a part of that shape */
 #define VRAM_NET_SLICE(net, y, x, h, w, c)                                                         \
   VRAM__NET_SLICE(net##_net, net##_##y, net##_##x, #y, h, w, c)
 #define VRAM__NET_SLICE(N, q, p, name, h, w, c)                                                    \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "SLICE",                                                                         \
       VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),                  \
-      VRAM__NET_CHECK_SHAPE(q, N) VRAM_STATIC_ASSERT(                                              \
+      VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_ASSERT(                                                \
+          q,                                                                                       \
           VRAM_U(0) + q##_h <= p##_h && VRAM_U(0) + q##_w <= p##_w && VRAM_U(0) + q##_c <= p##_c,  \
           q##_is_larger_than_its_input);                                                           \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
@@ -696,6 +773,7 @@
 #define VRAM_NET_TRANSPOSE(net, y, x, h, w, c)                                                     \
   VRAM__NET_RESHAPE(net##_net, net##_##y, net##_##x, #y, "TRANSPOSE", NEW, h, w, c)
 #define VRAM__NET_RESHAPE(N, q, p, name, op, where, h, w, c)                                       \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
       VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_CHECK_ELEMS(p, q),                                     \
@@ -732,12 +810,13 @@
 #define VRAM_NET_RMS_NORM_INPLACE(net, y, x)                                                       \
   VRAM__NET_EACH(net##_net, net##_##y, net##_##x, #y, "RMS_NORM_INPLACE", OVER, 1, 0)
 #define VRAM__NET_EACH(N, q, p, name, op, where, each, table)                                      \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
       VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0, VRAM__E(q##_table, (table) | 0)),             \
-      VRAM__NET_CHECK_##where(p, q) VRAM_STATIC_ASSERT(                                            \
-          VRAM__NET_AMOUNT_OK(table), q##_has_an_amount_that_is_negative_or_too_large);            \
-      VRAM_STATIC_ASSERT(each == 0 || p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);   \
+      VRAM__NET_CHECK_##where(p, q) VRAM__NET_ASSERT(                                              \
+          q, VRAM__NET_AMOUNT_OK(table), q##_has_an_amount_that_is_negative_or_too_large);         \
+      VRAM__NET_ASSERT(q, each == 0 || p##_w_bits > 0, q##_has_weights_but_its_input_is_indices);  \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                          \
                   VRAM__E(q##_values, VRAM_U(each) * p##_c * VRAM__NET_VALUE(p)),                  \
                   VRAM__NET_COUNT(q, p, N, VRAM_U(each) * p##_c, VRAM_U(0),                        \
@@ -757,10 +836,11 @@
 #define VRAM_NET_BATCH_NORM_FOLDED(net, y, x)                                                      \
   VRAM__NET_PART(net##_net, net##_##y, net##_##x, #y, "BATCH_NORM_FOLDED", net##_##x##_bias)
 #define VRAM__NET_PART(N, q, p, name, op, possible)                                                \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op, VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_bias = 0 + p##_bias),                   \
       VRAM__NET_CHECK_OVER(p, q)                                                                   \
-          VRAM_STATIC_ASSERT(possible == 1, q##_has_no_bias_before_it_to_be_folded_into);          \
+          VRAM__NET_ASSERT(q, possible == 1, q##_has_no_bias_before_it_to_be_folded_into);         \
       , VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_OVER(q, p, N)))
 
 /* another input, in a format of its own: x is kept, and nothing else was written before it */
@@ -770,11 +850,12 @@
   VRAM__NET_INPUT_(N, q, p, name, h, w, c, VRAM__FORMAT_##format, VRAM__NO_FORMAT)
 #define VRAM__NET_INPUT_(...) VRAM__NET_INPUT__(__VA_ARGS__)
 #define VRAM__NET_INPUT__(N, q, p, name, h, w, c, word, a_bits, w_bits, bias_each, scales, ...)    \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(q, p, name, "INPUT",                                                               \
                 VRAM__ALL(q##_format = word, q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0,    \
                           q##_bias = 0),                                                           \
-                VRAM_STATIC_ASSERT(VRAM__V(p##_live_peak) == VRAM__V(p##_kept),                    \
-                                   q##_is_an_input_behind_a_value_that_is_not_kept);               \
+                VRAM__NET_ASSERT(q, VRAM__V(p##_live_peak) == VRAM__V(p##_kept),                   \
+                                 q##_is_an_input_behind_a_value_that_is_not_kept);                 \
                 VRAM__NET_CHECK_SHAPE(q, N),                                                       \
                 VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,     \
                           q##_scales = scales, VRAM__NET_COUNT_NONE(q, p),                         \
@@ -785,14 +866,18 @@
 #define VRAM_NET_OUTPUT(net, y, x)                                                                 \
   VRAM__NET_KEEP(net##_net, net##_##y, net##_##x, #y, "OUTPUT", 2, 0)
 #define VRAM__NET_KEEP(N, q, p, name, op, held_, open_)                                            \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(q, p, name, op, VRAM__NET_PLAIN(q, p),                                             \
-                VRAM_STATIC_ASSERT(p##_held == 0 || (open_ && p##_held == 2),                      \
-                                   q##_keeps_a_value_that_is_kept);                                \
+                VRAM__NET_ASSERT(q, p##_held == 0 || (open_ && p##_held == 2),                     \
+                                 q##_keeps_a_value_that_is_kept);                                  \
+                VRAM__NET_NAMED(q##_is_no_kept_value);                                             \
                 , VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p),                    \
                             VRAM__NET_KEPT(q, p, N, held_, open_)))
 #define VRAM_NET_FROM(net, y, x, kept)                                                             \
   VRAM__NET_FROM(net##_net, net##_##y, net##_##x, #y, net##_##kept)
 #define VRAM__NET_FROM(N, q, p, name, k)                                                           \
+  VRAM__NET_TAKES(q, k)                                                                            \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "FROM", VRAM__NET_PLAIN(q, k), ,                                                 \
       VRAM__ALL(VRAM__NET_FORMAT(q, k), VRAM__NET_COUNT_NONE(q, p), VRAM__NET_BACK(q, p, N, k)))
@@ -809,12 +894,15 @@
 #define VRAM__NET_AXIS_OK(p, k, axis)                                                              \
   (VRAM_U(0) + p##axis == VRAM_U(0) + k##axis || p##axis == 1 || k##axis == 1)
 #define VRAM__NET_BOTH(N, q, p, name, op, where, k)                                                \
+  VRAM__NET_TAKES(q, k)                                                                            \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(q, p, name, op,                                                                    \
                 VRAM__ALL(VRAM__NET_AXIS(q, p, k, _h), VRAM__NET_AXIS(q, p, k, _w),                \
                           VRAM__NET_AXIS(q, p, k, _c), q##_bias = 0),                              \
-                VRAM_STATIC_ASSERT(VRAM__NET_AXIS_OK(p, k, _h) && VRAM__NET_AXIS_OK(p, k, _w) &&   \
-                                       VRAM__NET_AXIS_OK(p, k, _c),                                \
-                                   q##_input_and_##k##_differ_in_shape);                           \
+                VRAM__NET_ASSERT(q,                                                                \
+                                 VRAM__NET_AXIS_OK(p, k, _h) && VRAM__NET_AXIS_OK(p, k, _w) &&     \
+                                     VRAM__NET_AXIS_OK(p, k, _c),                                  \
+                                 q##_input_and_##k##_differ_in_shape);                             \
                 VRAM__NET_CHECK_DTYPE(p, q, k) VRAM__NET_CHECK_SHAPE(q, N)                         \
                     VRAM__NET_CHECK_BOTH_##where(p, q),                                            \
                 VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p),                      \
@@ -822,10 +910,11 @@
 #define VRAM__NET_CHECK_BOTH_NEW(p, q)
 #define VRAM__NET_CHECK_BOTH_OVER(p, q)                                                            \
   VRAM__NET_CHECK_OVER(p, q)                                                                       \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + q##_h == VRAM_U(0) + p##_h &&                                     \
-                         VRAM_U(0) + q##_w == VRAM_U(0) + p##_w &&                                 \
-                         VRAM_U(0) + q##_c == VRAM_U(0) + p##_c,                                   \
-                     q##_is_larger_than_what_it_overwrites);
+  VRAM__NET_ASSERT(q,                                                                              \
+                   VRAM_U(0) + q##_h == VRAM_U(0) + p##_h &&                                       \
+                       VRAM_U(0) + q##_w == VRAM_U(0) + p##_w &&                                   \
+                       VRAM_U(0) + q##_c == VRAM_U(0) + p##_c,                                     \
+                   q##_is_larger_than_what_it_overwrites);
 /* x and kept values along c */
 #define VRAM_NET_CONCAT(net, y, x, kept)                                                           \
   VRAM__NET_CONCAT(net##_net, net##_##y, net##_##x, #y, net##_##kept)
@@ -834,23 +923,30 @@
 #define VRAM_NET_CONCAT4(net, y, x, kept, kept2, kept3)                                            \
   VRAM__NET_CONCAT4(net##_net, net##_##y, net##_##x, #y, net##_##kept, net##_##kept2, net##_##kept3)
 #define VRAM__NET_CHECK_SIDES(p, q, k)                                                             \
-  VRAM_STATIC_ASSERT(VRAM_U(0) + p##_h == VRAM_U(0) + k##_h &&                                     \
-                         VRAM_U(0) + p##_w == VRAM_U(0) + k##_w,                                   \
-                     q##_input_and_##k##_differ_in_shape);                                         \
+  VRAM__NET_ASSERT(                                                                                \
+      q, VRAM_U(0) + p##_h == VRAM_U(0) + k##_h && VRAM_U(0) + p##_w == VRAM_U(0) + k##_w,         \
+      q##_input_and_##k##_differ_in_shape);                                                        \
   VRAM__NET_CHECK_DTYPE(p, q, k)
 #define VRAM__NET_JOIN(N, q, p, name, op, channels, checks, memory)                                \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(q, p, name, op,                                                                    \
                 VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = channels, q##_bias = 0),   \
                 checks VRAM__NET_CHECK_SHAPE(q, N),                                                \
                 VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_NONE(q, p), memory))
 #define VRAM__NET_CONCAT(N, q, p, name, k)                                                         \
+  VRAM__NET_TAKES(q, k)                                                                            \
   VRAM__NET_JOIN(N, q, p, name, "CONCAT", VRAM_U(0) + p##_c + k##_c,                               \
                  VRAM__NET_CHECK_SIDES(p, q, k), VRAM__NET_NEW1(q, p, N, k))
 #define VRAM__NET_CONCAT3(N, q, p, name, k, k2)                                                    \
+  VRAM__NET_TAKES(q, k)                                                                            \
+  VRAM__NET_TAKES(q##__a, k2)                                                                      \
   VRAM__NET_JOIN(N, q, p, name, "CONCAT3", VRAM_U(0) + p##_c + k##_c + k2##_c,                     \
                  VRAM__NET_CHECK_SIDES(p, q, k) VRAM__NET_CHECK_SIDES(p, q, k2),                   \
                  VRAM__NET_NEW2(q, p, N, k, k2))
 #define VRAM__NET_CONCAT4(N, q, p, name, k, k2, k3)                                                \
+  VRAM__NET_TAKES(q, k)                                                                            \
+  VRAM__NET_TAKES(q##__a, k2)                                                                      \
+  VRAM__NET_TAKES(q##__b, k3)                                                                      \
   VRAM__NET_JOIN(N, q, p, name, "CONCAT4", VRAM_U(0) + p##_c + k##_c + k2##_c + k3##_c,            \
                  VRAM__NET_CHECK_SIDES(p, q, k) VRAM__NET_CHECK_SIDES(p, q, k2)                    \
                      VRAM__NET_CHECK_SIDES(p, q, k3),                                              \
@@ -877,13 +973,14 @@
   VRAM__NET_RNN(net##_net, net##_##y, net##_##x, #y, "RNN_BIDIRECTIONAL", 1, 0, 2, hidden_size,    \
                 biases, sequence)
 #define VRAM__NET_RNN(N, q, p, name, op, gates, cell, ways, hidden_size, biases, sequence)         \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
       VRAM__ALL(q##_hidden = (hidden_size) | 0, q##_c = VRAM_U(ways) * q##_hidden,                 \
                 q##_biases = (biases) | 0, q##_sequence = (sequence) | 0,                          \
                 q##_h = q##_sequence != 0 ? 0 + p##_h : 1, q##_w = 1, q##_bias = 0),               \
-      VRAM__NET_CHECK_WIDTH1(p, q) VRAM_STATIC_ASSERT(                                             \
-          q##_biases >= 0 && q##_biases <= 2 && (q##_sequence == 0 || q##_sequence == 1),          \
+      VRAM__NET_CHECK_WIDTH1(p, q) VRAM__NET_ASSERT(                                               \
+          q, q##_biases >= 0 && q##_biases <= 2 && (q##_sequence == 0 || q##_sequence == 1),       \
           q##_has_biases_that_are_not_0_to_2_or_a_sequence_that_is_not_0_or_1);                    \
       VRAM__NET_CHECK_WEIGHTS(p, q, _bias) VRAM__NET_CHECK_SHAPE(q, N)                             \
           VRAM__NET_CHECK_MATRIX(q, VRAM_U(gates) * (VRAM_U(2) + p##_c + q##_hidden)),             \
@@ -930,6 +1027,7 @@
                       num_kv_heads, head_dim, 0 + net##_##x##_h, bias)
 #define VRAM__NET_ATTENTION(N, q, p, name, op, cached, num_heads, num_kv_heads, head_dim, context, \
                             bias_)                                                                 \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, op,                                                                              \
       VRAM__ALL(VRAM__NET_SHAPE(q, p), q##_heads = (num_heads) | 0,                                \
@@ -941,17 +1039,18 @@
                 VRAM__E(q##_queries, VRAM_U(1) * q##_heads * q##_dim),                             \
                 VRAM__E(q##_keys, VRAM_U(1) * q##_groups * q##_dim)),                              \
       VRAM__NET_CHECK_WIDTH1(p, q)                                                                 \
-          VRAM_STATIC_ASSERT(q##_sized, q##_has_heads_or_a_context_that_are_not_1_to_32767);       \
-      VRAM_STATIC_ASSERT(!q##_sized || q##_divides, q##_kv_heads_do_not_divide_the_heads);         \
-      VRAM_STATIC_ASSERT(VRAM_U(0) + q##_context >= p##_h, q##_context_is_shorter_than_its_input); \
-      VRAM__NET_CHECK_WEIGHTS(p, q, _biases)                                                       \
-          VRAM__NET_CHECK_MATRIX(q, VRAM_U(2) * (VRAM__V(q##_queries) + VRAM__V(q##_keys)))        \
-              VRAM_STATIC_ASSERT(                                                                  \
-                  VRAM_U(1) * q##_heads * q##_context <=                                           \
-                          VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * p##_h) &&               \
-                      VRAM_U(1) * q##_groups * q##_dim <=                                          \
-                          VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * q##_context),           \
-                  q##_is_too_large);                                                               \
+          VRAM__NET_ASSERT(q, q##_sized, q##_has_heads_or_a_context_that_are_not_1_to_32767);      \
+      VRAM__NET_ASSERT(q, !q##_sized || q##_divides, q##_kv_heads_do_not_divide_the_heads);        \
+      VRAM__NET_ASSERT(q, VRAM_U(0) + q##_context >= p##_h,                                        \
+                       q##_context_is_shorter_than_its_input);                                     \
+      VRAM__NET_CHECK_WEIGHTS(p, q, _biases) VRAM__NET_CHECK_MATRIX(                               \
+          q, VRAM_U(2) * (VRAM__V(q##_queries) + VRAM__V(q##_keys)))                               \
+          VRAM__NET_ASSERT(q,                                                                      \
+                           VRAM_U(1) * q##_heads * q##_context <=                                  \
+                                   VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * p##_h) &&      \
+                               VRAM_U(1) * q##_groups * q##_dim <=                                 \
+                                   VRAM__NET_MAX / VRAM_U(8) / (VRAM_U(1) * N##_n * q##_context),  \
+                           q##_is_too_large);                                                      \
       ,                                                                                            \
       VRAM__ALL(                                                                                   \
           VRAM__NET_FORMAT(q, p),                                                                  \
@@ -993,15 +1092,17 @@
 #define VRAM__NET_EMBEDDING_(...) VRAM__NET_EMBEDDING__(__VA_ARGS__)
 #define VRAM__NET_EMBEDDING__(N, q, p, name, num, dim, word, a_bits, w_bits, bias_each, scales,    \
                               ...)                                                                 \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(q, p, name, "EMBEDDING",                                                           \
                 VRAM__ALL(q##_h = 0 + p##_h, q##_w = 0 + p##_w, q##_c = (dim) | 0,                 \
                           q##_format = word, VRAM__E(q##_rows, num), q##_bias = 0),                \
-                VRAM_STATIC_ASSERT(p##_w_bits == 0 && q##_w_bits > 0 && p##_c == 1,                \
-                                   q##_needs_an_input_of_indices_and_a_format_of_weights);         \
+                VRAM__NET_ASSERT(q, p##_w_bits == 0 && q##_w_bits > 0 && p##_c == 1,               \
+                                 q##_needs_an_input_of_indices_and_a_format_of_weights);           \
                 VRAM__NET_CHECK_SHAPE(q, N)                                                        \
-                    VRAM_STATIC_ASSERT(VRAM__V(q##_rows) > VRAM_U(0) &&                            \
-                                           VRAM__V(q##_rows) <= VRAM__NET_MAX / VRAM_U(8) / q##_c, \
-                                       q##_has_no_or_too_many_weights);                            \
+                    VRAM__NET_ASSERT(q,                                                            \
+                                     VRAM__V(q##_rows) > VRAM_U(0) &&                              \
+                                         VRAM__V(q##_rows) <= VRAM__NET_MAX / VRAM_U(8) / q##_c,   \
+                                     q##_has_no_or_too_many_weights);                              \
                 , VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,   \
                             q##_scales = scales,                                                   \
                             VRAM__NET_COUNT_WEIGHTS(q, p, N, VRAM__V(q##_rows) * q##_c, VRAM_U(0), \
@@ -1014,9 +1115,10 @@
   VRAM__NET_QUANTIZE_(N, q, p, name, VRAM__FORMAT_##format, VRAM__NO_FORMAT)
 #define VRAM__NET_QUANTIZE_(...) VRAM__NET_QUANTIZE__(__VA_ARGS__)
 #define VRAM__NET_QUANTIZE__(N, q, p, name, word, a_bits, w_bits, bias_each, scales, ...)          \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "QUANTIZE", VRAM__ALL(q##_format = word, VRAM__NET_PLAIN(q, p)),                 \
-      VRAM_STATIC_ASSERT(p##_w_bits > 0 && q##_w_bits > 0, q##_quantizes_from_or_to_indices);      \
+      VRAM__NET_ASSERT(q, p##_w_bits > 0 && q##_w_bits > 0, q##_quantizes_from_or_to_indices);     \
       , VRAM__ALL(q##_a_bits = a_bits, q##_w_bits = w_bits, q##_bias_each = bias_each,             \
                   q##_scales = scales, VRAM__NET_COUNT_NONE(q, p), VRAM__NET_NEW(q, p, N)))
 /* anything else: a new tensor of that shape, from x */
@@ -1026,10 +1128,12 @@
                    scratch_bytes, state_bytes)
 #define VRAM__NET_CUSTOM(N, q, p, name, h, w, c, params, weight_bytes, macs, scratch_bytes,        \
                          state_bytes)                                                              \
+  VRAM__NET_AFTER(N, q, p)                                                                         \
   VRAM_NET_LINE(                                                                                   \
       q, p, name, "CUSTOM",                                                                        \
       VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),                  \
-      VRAM__NET_CHECK_SHAPE(q, N) VRAM_STATIC_ASSERT(                                              \
+      VRAM__NET_CHECK_SHAPE(q, N) VRAM__NET_ASSERT(                                                \
+          q,                                                                                       \
           VRAM__NET_AMOUNT_OK(params) && VRAM__NET_AMOUNT_OK(weight_bytes) &&                      \
               VRAM__NET_AMOUNT_OK(scratch_bytes) && VRAM__NET_AMOUNT_OK(state_bytes) &&            \
               VRAM_U(1) * (macs) < VRAM_U(4611686018427387904),                                    \
@@ -1046,16 +1150,16 @@
 #define VRAM_NET_END(net, x) VRAM_NET_LAST(net##_##x, VRAM__NET_LAST(net##_net, net##_##x))
 #define VRAM_NET_LAST(before, constants) constants
 #define VRAM__NET_LAST(N, p)                                                                       \
+  VRAM__NET_AFTER(N, N, p)                                                                         \
   VRAM__NET_CONSTANTS(                                                                             \
-      p##_is_followed_once = 1, N##_lacks_its_VRAM_NET_END = 1,                                    \
-      N##_is_no_line_after_BEGIN = p##_is_no_line_after_BEGIN + 1,                                 \
-      VRAM__COPY(N##_params, p##_params_total), VRAM__COPY2(N##_macs, p##_macs_total),             \
-      VRAM__COPY(N##_weights, p##_weights_total), VRAM__COPY(N##_flash, p##_flash_total),          \
-      VRAM__COPY(N##_state, p##_state_total), VRAM__COPY(N##_live, p##_live_peak),                 \
-      VRAM__COPY(N##_arena, p##_arena),                                                            \
+      p##_is_followed_once = 1, VRAM__NET_ENDED(N, p), VRAM__COPY(N##_params, p##_params_total),   \
+      VRAM__COPY2(N##_macs, p##_macs_total), VRAM__COPY(N##_weights, p##_weights_total),           \
+      VRAM__COPY(N##_flash, p##_flash_total), VRAM__COPY(N##_state, p##_state_total),              \
+      VRAM__COPY(N##_live, p##_live_peak), VRAM__COPY(N##_arena, p##_arena),                       \
       VRAM__E(N##_pingpong, VRAM__V(p##_buf0) + VRAM__V(p##_buf1) + VRAM__V(p##_side) +            \
                                 VRAM__V(p##_scratch_peak)));                                       \
-  VRAM_STATIC_ASSERT(p##_open == 0, N##_has_a_kept_value_that_no_line_takes)
+  VRAM__NET_ASSERT(p, p##_open == 0, N##_has_a_kept_value_that_no_line_takes);                     \
+  VRAM__NET_NAMED(N##_lacks_its_VRAM_NET_END)
 
 /* ---- figures of a line and of a network, checks ---- */
 
@@ -1130,21 +1234,29 @@
   }
 #endif
 /* said first where it is so */
-#define VRAM__NET_ENDS(net) typedef char net##_net_is_to_fit[net##_net_lacks_its_VRAM_NET_END]
+#if defined(VRAM__NET_OF_TYPE) || (defined(__clang__) && !defined(__cplusplus))
+#define VRAM__NET_ENDS(N)                                                                          \
+  VRAM__NET_NEEDS(                                                                                 \
+      N##_lacks_its_VRAM_NET_END, N##_is_to_fit,                                                   \
+      VRAM__NET_CONSTANTS(VRAM__E(N##_flash, VRAM_U(0)), VRAM__E(N##_state, VRAM_U(0)),            \
+                          VRAM__E(N##_arena, VRAM_U(0)), VRAM__E(N##_pingpong, VRAM_U(0))))
+#else
+#define VRAM__NET_ENDS(N) typedef char N##_is_to_fit[N##_lacks_its_VRAM_NET_END];
+#endif
 /* Do not compile when the network needs more; the message names the network, flash or SRAM, and
    by how many bytes too much (C11, C++; in C99 with clang). At file scope, once for a network. */
 #define VRAM_ASSERT_FITS(net, flash_bytes, sram_bytes)                                             \
-  VRAM__NET_ENDS(net);                                                                             \
+  VRAM__NET_ENDS(net##_net)                                                                        \
   VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
   VRAM__NET_BUDGET(net##_sram_is_over_budget_by, VRAM_NET_SRAM_BYTES(net), sram_bytes)
 #define VRAM_ASSERT_FITS_PINGPONG(net, flash_bytes, sram_bytes)                                    \
-  VRAM__NET_ENDS(net);                                                                             \
+  VRAM__NET_ENDS(net##_net)                                                                        \
   VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
   VRAM__NET_BUDGET(net##_sram_is_over_budget_by,                                                   \
                    VRAM_NET_PINGPONG_BYTES(net) + VRAM_NET_STATE_BYTES(net), sram_bytes)
 /* with an arena of another plan (`vram emit` has one) */
 #define VRAM_ASSERT_FITS_ARENA(net, arena_bytes, flash_bytes, sram_bytes)                          \
-  VRAM__NET_ENDS(net);                                                                             \
+  VRAM__NET_ENDS(net##_net)                                                                        \
   VRAM__NET_BUDGET(net##_flash_is_over_budget_by, VRAM_NET_FLASH_BYTES(net), flash_bytes);         \
   VRAM__NET_BUDGET(net##_sram_is_over_budget_by,                                                   \
                    VRAM_U(0) + (arena_bytes) + VRAM_NET_STATE_BYTES(net), sram_bytes)
