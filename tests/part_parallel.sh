@@ -34,7 +34,7 @@ for rank in 0 1; do # every rank refuses what one does
   refuse_parallel "what was saved stays with the outputs" $stages --rank $((2 * rank)) --parallel pp=2,schedule=ZBVZeroBubble,return_outputs=1,loss_fn=loss_fn.flatten+tp=2
 done
 refuse_parallel "checkpointed nodes with a schedule that splits backward are not played" $stages --parallel pp=2,schedule=ZBVZeroBubble --checkpoint layers
-refuse_parallel "autocast around a pipeline with checkpointed nodes is not played" $stages --parallel pp=2 --checkpoint layers --amp bf16
+refuse_parallel "autocast's copy of what a stage receives, beside checkpointed nodes, is not played" tests/golden/parallel/bert.vram --train adamw --amp bf16 --parallel pp=2 --checkpoint layers --rank 1
 refuse_parallel "reentrant checkpoints in a pipeline are not played" $stages --parallel pp=2 --checkpoint layers --reentrant
 refuse_parallel "checkpoint_sequential of a model that is cut into stages" $stages --parallel pp=2 --checkpoint 2
 refuse_parallel "a checkpointed part that goes over the edge of a stage is not played" $stages --parallel pp=2 --checkpoint-nodes layers.1.add_1..layers.2.add
@@ -188,6 +188,14 @@ refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --paral
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
 # each line of fit --parallel auto is what estimate says of its words
 moe1="tests/golden/parallel/moe1.vram --train adamw --amp bf16"
+# and what is found does not depend on how many are played at a time
+for n in 1 7; do
+  VRAM_THREADS=$n ./vram fit tests/golden/parallel/odd4.vram --train adamw --amp bf16 --parallel auto --devices 12 --gpu rtx4060 --budget 700MiB \
+    --global-batch 12 --json >build/part/auto$n.json
+done
+[ -s build/part/auto1.json ] && cmp -s build/part/auto1.json build/part/auto7.json && ok || bad "several threads find something else"
+${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVRAM_NO_THREADS -c tools/vram_threads.c -o build/part/threads.o && ! nm build/part/threads.o | grep pthread && ok ||
+  bad "threads where there are none"
 cat >build/part/auto.py <<'EOF'
 import json, subprocess, sys
 model, devices, words = sys.argv[1], sys.argv[2], sys.argv[3:]

@@ -38,14 +38,19 @@ int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), u
 
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
+  static const char own[] = "--net --flash --sram --format --align --kernels --svg";
+  const char *const best = cmd_nearest_of(own, a);
+  char expected[64];
   int64_t count;
   int i;
   if (!strcmp(a, "--embedded"))
     return 1;
   if (cmd_in(a, "--json --csv --batch --dim"))
     return job_option(&n->j, a, v);
-  if (!cmd_in(a, "--net --flash --sram --format --align --kernels --svg"))
-    return cmd_bad("not an option with --embedded:", a, "vram estimate -h"), 0;
+  if (!cmd_in(a, own)) {
+    snprintf(expected, sizeof expected, "%s%svram estimate -h", best ? best : "", best ? "? " : "");
+    return cmd_bad("not an option with --embedded:", a, expected), 0;
+  }
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--net"))
