@@ -385,7 +385,7 @@
 #define VRAM__NET_TAKE(r, p, k)                                                                    \
   k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _low_from, _low_to),                 \
   VRAM__NET_TAKE_END(r, p, k, 1, _top, _top_from, _top_to),                                        \
-  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_added)), r##_open = p##_open - k##_opened
+  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_added)), r##_open = 0 + p##_open - k##_opened
 #define VRAM__NET_NEW1(q, p, k) VRAM__NET_WRITE(q, p), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 #define VRAM__NET_NEW2(q, p, k, k2)                                                                \
   VRAM__NET_WRITE(q, p), VRAM__NET_TAKE(q##__a, p, k), VRAM__NET_TAKE(q, q##__a, k2),              \
@@ -435,7 +435,7 @@
               q##_end ? VRAM__NET_HOLE(q, p, _top_from, _mark) : VRAM__V(p##_top_from)),           \
       VRAM__E(q##_top_to, q##_end ? VRAM__NET_HOLE(q, p, _top_to, _offset) : VRAM__V(p##_top_to)), \
       VRAM__E(q##_kept, VRAM__V(p##_kept) + VRAM__V(q##_added)), q##_opened = open_,               \
-      q##_open = p##_open + q##_opened,                                                            \
+      q##_open = 0 + p##_open + q##_opened,                                                        \
       VRAM__E(q##_side, VRAM_MAX(VRAM__V(p##_side), VRAM__V(q##_kept))), VRAM__NET_EXT(q)
 
 #define VRAM__NET_HOLE(q, p, side, gap)                                                            \
