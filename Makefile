@@ -14,7 +14,7 @@ Q = $(if $(V),,@)
 SAY = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,echo)
 
 # the command: its units and the library, tools/vram_impl.c
-LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl)
+LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl) -lpthread
 PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
 TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
@@ -46,7 +46,7 @@ PRELOAD_C = tools/preload.c tools/preload_libc.c tools/preload_route.c
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(SAY) "  $@"
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
-	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
+	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
@@ -232,7 +232,7 @@ net-report:
 	grep -q "VRAM_NET_BEGIN[A-Z_]*[(] *$$name *," "$(NET)" || \
 	  { echo "$(NET) has no network NAME=$$name" >&2; exit 1; }; \
 	flags="-std=c99 -I. -DNET_FILE=\"$(abspath $(NET))\" -DNET_NAME=$$name"; \
-	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ROW' >build/net_rows.inc && \
+	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ *ROW' >build/net_rows.inc && \
 	$(CC) $$flags -O0 -Ibuild -DNET_ROWS='"net_rows.inc"' -o build/net_report tools/net_report.c
 	@build/net_report
 

@@ -10,7 +10,7 @@ else
   vram=./vram
   "$MAKE" -s --no-print-directory build/models.h
   if "$cc" -std=c99 -g -O0 -fsanitize=address,undefined -fno-sanitize-recover=all -Ibuild \
-    -o "$work/vram" tools/vram*.c -ldl 2>"$work/log" && "$work/vram" --version >/dev/null 2>&1; then
+    -o "$work/vram" tools/vram*.c -ldl -lpthread 2>"$work/log" && "$work/vram" --version >/dev/null 2>&1; then
     vram=$work/vram
   else skip "$cc has no sanitizers: ./vram as it is"; fi
   user=$(id -un)
