@@ -748,6 +748,7 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
 /* The next call by this thread whose first argument is `first` stands here. Gives it back. */
 VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
@@ -1437,7 +1438,7 @@ VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t)) {
   unsigned size = 0;
   if (!c || c->struct_size < sizeof *c)
     return 0;
-#define VRAM__NVTX(i, f) vram__nvtx_set(table, size, i, (vram__nvtx_function)f)
+#define VRAM__NVTX(i, f) vram__nvtx_set(table, size, i, (vram__nvtx_function)(f))
   if (c->functions(1, &table, &size)) { /* NVTX_CB_MODULE_CORE */
     VRAM__NVTX(8, vram__nvtx_push_ex);
     VRAM__NVTX(9, vram__nvtx_push_a);
@@ -2801,6 +2802,7 @@ static void *vram__cuda_of_thread(void *stream) {
   return stream ? stream : (void *)(uintptr_t)2; /* cudaStreamPerThread */
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters of functions */
 #define VRAM__X(name, parameters, call)                                                            \
   VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters {                                       \
     const vram__cuda_told told = vram__cuda_listen((uintptr_t)p, #name " without a line");         \
@@ -2812,6 +2814,7 @@ static void *vram__cuda_of_thread(void *stream) {
   }
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void) {
   return vram_cudaDeviceReset_in(NULL);

@@ -100,7 +100,7 @@ on_fake "a tracker of its own" reroute_own.c $gcc -std=c99
 on_fake "a tracker of its own, C++" reroute_own.c clang++ -std=c++11
 on_fake "adaptors" adaptors.cu g++ -std=c++11 -Wzero-as-null-pointer-constant
 on_fake "adaptors, C++20" adaptors.cu clang++ -std=c++20
-on_fake "ranges of NVTX" ranges.c $gcc -std=c99
+on_fake "ranges of NVTX" injection.c $gcc -std=c99
 refuse "VRAM_STATIC and rerouting" "not VRAM_STATIC" \
   $gcc -std=c99 -DVRAM_STATIC -DVRAM_CUDA_REROUTE -isystem $src/include -fsyntax-only $src/user.c
 

@@ -180,7 +180,7 @@ VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t)) {
   unsigned size = 0;
   if (!c || c->struct_size < sizeof *c)
     return 0;
-#define VRAM__NVTX(i, f) vram__nvtx_set(table, size, i, (vram__nvtx_function)f)
+#define VRAM__NVTX(i, f) vram__nvtx_set(table, size, i, (vram__nvtx_function)(f))
   if (c->functions(1, &table, &size)) { /* NVTX_CB_MODULE_CORE */
     VRAM__NVTX(8, vram__nvtx_push_ex);
     VRAM__NVTX(9, vram__nvtx_push_a);
