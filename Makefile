@@ -232,7 +232,7 @@ net-report:
 	grep -q "VRAM_NET_BEGIN[A-Z_]*[(] *$$name *," "$(NET)" || \
 	  { echo "$(NET) has no network NAME=$$name" >&2; exit 1; }; \
 	flags="-std=c99 -I. -DNET_FILE=\"$(abspath $(NET))\" -DNET_NAME=$$name"; \
-	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ROW' >build/net_rows.inc && \
+	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ *ROW' >build/net_rows.inc && \
 	$(CC) $$flags -O0 -Ibuild -DNET_ROWS='"net_rows.inc"' -o build/net_report tools/net_report.c
 	@build/net_report
 

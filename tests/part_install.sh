@@ -287,6 +287,7 @@ vram estimate --rules torch-2.14: torch-2.14
 vram run --sn: --snapshot
 vram run --units : iec si bytes
 vram watch --o: --once
+vram watch --sort p: pid
 vram watch --units : iec si bytes
 vram watch :
 vram estimate tests/consumer/ma: tests/consumer/main.c tests/consumer/main.cc
