@@ -107,7 +107,8 @@ if have nvcc; then
     own="-DVRAM_IMPLEMENTATION_INCLUDED" library=build/tool/vram_impl.o
     [ $e != cuda_leak ] || own= library=
     cell "$e, nvcc" nvcc $own -o "$work/$e" examples/$e.c $library -ldl -lpthread
-    cell "$e, nvcc, C++" nvcc $own -o "$work/$e" -x cu examples/$e.c -x none $library
+    cell "$e, nvcc, C++" nvcc $own -x cu -c -o "$work/$e.o" examples/$e.c
+    cell "$e, nvcc, C++, link" nvcc -o "$work/$e" "$work/$e.o" $library
     cell "$e runs" "$work/$e"
   done
 else skip "no nvcc: rerouting beside CUDA's headers"; fi
