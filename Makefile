@@ -36,11 +36,11 @@ build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram))
 
 # at least -O2: dlsym has to be jumped to; all that it needs is the C library, found when it is
 # loaded: to find a function at its first call takes more stack than a handler of signals may have
-PRELOAD_C = tools/preload.c tools/preload_libc.c tools/preload_route.c
+PRELOAD_C = $(wildcard tools/preload*.c)
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(SAY) "  $@"
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
-	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
+	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@

@@ -31,6 +31,7 @@ typedef int vram_run_needs_64_bit;
 #define VRAM_CUDA_IMPLEMENTATION
 #define VRAM_STATIC
 #include "preload.h"
+#include "preload_c10.h"
 #include "preload_libc.h"
 #include "preload_route.h"
 
@@ -74,9 +75,34 @@ static void append_report(const char *text, uint64_t n) {
   s->last = at + (uint32_t)n;
 }
 
+/* What this thread's failed allocation says is kept for the error that it raises: PyTorch's
+   pluggable allocator. */
+enum { TOLD = 8192 };
+static __thread struct {
+  char *text;
+  uint32_t n, on;
+} told;
+
+static void keep_told(const char *text, uint64_t n) {
+  void *at;
+  if (!told.text) {
+    at = mmap(NULL, TOLD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    told.text = at == MAP_FAILED ? NULL : (char *)at;
+    told.n = 0;
+  }
+  if (!told.text)
+    return;
+  n = n < TOLD - 1 - told.n ? n : TOLD - 1 - told.n;
+  memcpy(told.text + told.n, text, n);
+  told.n += (uint32_t)n;
+}
+
 static int write_report(void *user, const char *text, uint64_t n) {
   (void)user;
-  append_report(text, n);
+  if (told.on)
+    keep_told(text, n);
+  else
+    append_report(text, n);
   return 0;
 }
 static const vram_sink report_sink = {write_report, NULL};
@@ -431,10 +457,14 @@ static struct {
 static ucontext_t report_at, report_back;
 static char *report_stack;
 
-static void make_report(void) {
+static void begin_report(void) {
   section->last = 0;
   section->report[0] = 0;
   section->reports++;
+}
+
+static void make_report(void) {
+  begin_report();
   vram_cuda_on_oom(report.t, report.kind, report.device, report.bytes, report.stream, report.owner);
 }
 
@@ -1015,6 +1045,7 @@ static void torch_begin(void) {
   if (track())
     return;
   o.ledger.live = TORCH_BLOCKS;
+  o.log = &report_sink;
   bytes = vram_cuda_tracker_bytes(&o);
   (void)vram_cuda_tracker_init(&torch_tracker, &torch_api, &o, torch_memory(bytes), bytes, &err);
 }
@@ -1075,22 +1106,49 @@ static int torch_swap(const void *was, void *now) {
   return done;
 }
 
-/* NULL: no memory; PyTorch does not look at that, so it is said on standard error. */
+/* There is no memory: what `told` has is the report, and the text of an error that goes to whoever
+   asked. Where none can be raised it is said on standard error, and NULL is given. */
+static void *torch_none(size_t size) {
+  char text[TOLD];
+  if (!told.text)
+    snprintf(text, sizeof text, "CUDA out of memory. Tried to allocate %zu bytes.", size);
+  else {
+    while (told.n && told.text[told.n - 1] == '\n')
+      told.n--;
+    memcpy(text, told.text, told.n);
+    text[told.n] = 0;
+    munmap(told.text, TOLD);
+    told.text = NULL;
+  }
+  if (counting > 0) {
+    pthread_mutex_lock(&report_lock);
+    begin_report();
+    append_report(text, strlen(text));
+    pthread_mutex_unlock(&report_lock);
+  }
+  raise_out_of_memory(text);
+  fprintf(stderr, "%s\n", text);
+  return NULL;
+}
+
+/* Raises PyTorch's error of too little memory, if there is a PyTorch; else NULL. */
 EXPORT void *vram_torch_malloc(size_t size, int device, void *stream);
 EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
   vram_cuda_pool *p;
   void *at = NULL;
+  if (!size)
+    return NULL;
   inside++; /* what the pool asks for is counted by the pool */
   p = torch_pool_of(device);
-  if (p && size) {
-    if (vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
-        !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
-      (void)torch_api.cuda_Free(at);
-      at = NULL;
-    }
+  told.on = 1;
+  if (p && vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
+      !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
+    (void)torch_api.cuda_Free(at);
+    at = NULL;
   }
+  told.on = 0;
   inside--;
-  return at;
+  return at ? at : torch_none(size);
 }
 
 EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream);
