@@ -310,7 +310,7 @@ static int run_is_device(const vram_ledger *l, uint32_t device) {
 
 /* A pointer into the process's texts becomes one into ours; 0: it points to somewhere else. */
 static int run_text(run_section *r, const char **text) {
-  const uint64_t texts = run_tracker_at() - RUN_TEXTS,
+  const uint64_t texts = run_texts_at(),
                  at = (uint64_t)(uintptr_t)*text - r->address - texts;
   if (*text && at >= RUN_TEXTS)
     return 0;
@@ -382,7 +382,7 @@ static void run_sums(vram_cuda_tracker *t, const vram_cuda_tracker *from) {
 /* A copy of what is in section i, laid out as it is there; 0: it is not what a process writes. */
 static int run_read(const run_state *s, uint32_t i, run_section *r, const vram_cuda_options *o) {
   static const vram_cuda_api none;
-  const uint64_t from = RUN_HEAD + i * RUN_SPAN, texts = run_tracker_at() - RUN_TEXTS;
+  const uint64_t from = RUN_HEAD + i * RUN_SPAN, texts = run_texts_at();
   char *at = (char *)r;
   vram_cuda_tracker theirs;
   vram_error err;
