@@ -19,7 +19,7 @@ PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
 TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
 TOOL_FLAGS = $(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS)
-vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD)
+vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a
 	$(SAY) "  $@"
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
@@ -33,6 +33,12 @@ build/tool/vram_run.o: tools/preload.h vram_cuda.h
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool
 	@echo '$(subst ','"'"',$(TOOL_FLAGS))' | cmp -s - $@ || echo '$(subst ','"'"',$(TOOL_FLAGS))' >$@
+
+# vram.h and vram_cuda.h for programs that do not make the implementation themselves
+libvram.a: build/tool/vram_impl.o build/tool/library.o
+	$(SAY) "  $@"
+	$(Q)rm -f $@ && $(AR) rc $@ $^
+build/tool/library.o: vram.h vram_cuda.h
 
 # at least -O2: dlsym has to be jumped to; all that it needs is the C library, found when it is
 # loaded: to find a function at its first call takes more stack than a handler of signals may have
@@ -78,7 +84,7 @@ help:
 	@echo "make pictures  the pictures of README.md and docs"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
-	@echo "make install   header, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
+	@echo "make install   headers, library, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
@@ -265,22 +271,25 @@ INSTALL ?= install
 
 # paths below PREFIX are written relative to it, so that the installed tree can be moved
 PC_INCLUDEDIR = $(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR))
+PC_LIBDIR = $(subst $(PREFIX)/,$${prefix}/,$(LIBDIR))
 UP = $(shell echo '$(subst <$(PREFIX)/,,<$(CMAKEDIR))' | sed 's:[^/][^/]*:..:g')
 CMAKE_INCLUDE = $(if $(and $(findstring <$(PREFIX)/,<$(INCLUDEDIR)),$(findstring <$(PREFIX)/,<$(CMAKEDIR))),$${CMAKE_CURRENT_LIST_DIR}/$(UP)/$(subst <$(PREFIX)/,,<$(INCLUDEDIR)),$(INCLUDEDIR))
 FILL = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' \
   -e 's|@INCLUDEDIR@|$(subst &,\&,$(PC_INCLUDEDIR))|' \
+  -e 's|@LIBDIR@|$(subst &,\&,$(PC_LIBDIR))|' -e 's|@LIBDL@|$(LIBDL)|' \
   -e 's|@INCLUDE@|$(subst &,\&,$(CMAKE_INCLUDE))|'
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 
 install: vram
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
-	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(MANDIR)/man1" \
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
 	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(LIBDIR)/vram" && \
 	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(LIBDIR)/vram"; fi
 	$(INSTALL) -m 644 $(HEADERS) "$(DESTDIR)$(INCLUDEDIR)"
+	$(INSTALL) -m 644 libvram.a "$(DESTDIR)$(LIBDIR)"
 	$(INSTALL) -m 644 tools/install/vram.1 "$(DESTDIR)$(MANDIR)/man1/vram.1"
 	$(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/vram"
 	$(INSTALL) -m 644 tools/install/vram.zsh "$(DESTDIR)$(ZSHCOMPDIR)/_vram"
@@ -296,7 +305,7 @@ uninstall:
 	  "$(DESTDIR)$(MANDIR)/man1/vram.1" "$(DESTDIR)$(BASHCOMPDIR)/vram" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)/_vram" "$(DESTDIR)$(FISHCOMPDIR)/vram.fish" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
-	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so"
+	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
 	for f in $(PAGES) docs/*.md; do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
 	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
@@ -305,7 +314,7 @@ dist:
 	git -c tar.umask=0022 archive --prefix=vram-$(VERSION)/ HEAD | gzip -9n >vram-$(VERSION).tar.gz
 
 clean:
-	rm -rf build vram libvram_preload.so vram-*.tar.gz
+	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
 .PHONY: all help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
   dist clean FORCE

@@ -9,7 +9,8 @@
 
    Every call that takes or gives back memory is counted with the line that made it:
      #define VRAM_CUDA_REROUTE        cudaMalloc, cudaFree, ... of this file are counted: no other
-     #include "vram_cuda.h"           change (it includes cuda_runtime.h and cuda.h)
+     #include "vram_cuda.h"           change (it includes cuda_runtime.h and cuda.h). With nvcc and
+                                      clang++ the implementation is in another file, best in C
    or, without the macro, call vram_cudaMalloc(&p, bytes), vram_cudaFree(p), ... by name.
      VRAM_CUDA_TAG("weights");        a name for what this scope allocates
      VRAM_CUDA_MARK();                what came and went since the last mark, line by line
@@ -20,11 +21,13 @@
 
    Before the first include:
      VRAM_CUDA_REROUTE       see above; for the file that defines it
+     VRAM_CUDA_NO_LINES      with it: no macro at all, and no line of what allocates
      VRAM_CUDA_TRACKER t     which tracker the calls of a file count in; default vram_cuda_default()
    Before the include that makes the implementation:
-     VRAM_CUDA_LINKED        calls go to the CUDA runtime that the program is linked with; the
-                             default where cuda_runtime.h was included (nvcc does so)
-     VRAM_CUDA_DLOPEN        not so: the runtime is opened when it is first needed
+     VRAM_CUDA_LINKED        the program is to be linked with a CUDA runtime; the default where
+                             cuda_runtime.h was included (nvcc does so)
+     VRAM_CUDA_DLOPEN        the runtime is opened when it is first needed; the default is to look
+                             first for one that the program is linked with
      VRAM_CUDA_LIVE          allocations that the default tracker knows; default 32768
      VRAM_CUDA_OWNERS        call sites and tags of it; default 1023
      VRAM_CUDA_TRACE         events that it keeps for snapshots; default 0
@@ -64,9 +67,11 @@
      >>api       the CUDA and NVML functions that are used, as a table of pointers
      >>tracker   what counts: for wrappers, and for libraries that see the calls otherwise
      >>calls     the calls with their places in the program; marks, tags, regions
+     >>route     where CUDA's functions lead in files with VRAM_CUDA_REROUTE
      >>view      counters, and whose memory a device's memory is
      >>backend   pools over CUDA
      >>runner    a schedule of vram.h on a stream
+     >>adaptors  allocators and memory resources for C++
      >>reroute   VRAM_CUDA_REROUTE
 */
 #ifndef VRAM_CUDA_H_INCLUDED
@@ -117,6 +122,7 @@
 #define vram_cuda_check VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_check)
 #define vram_cuda_clock VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_clock)
 #define vram_cuda_default VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_default)
+#define vram_cuda_here VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_here)
 #define vram_cuda_kind_name VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_kind_name)
 #define vram_cuda_mark_at VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_mark_at)
 #define vram_cuda_max_memory_allocated VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_max_memory_allocated)
@@ -341,8 +347,8 @@ VRAM_API void vram_cuda_api_fill(vram_cuda_api *api,
    the table, and nothing crashes. */
 VRAM_API vram_result vram_cuda_api_dlopen(vram_cuda_api *api, vram_error *err);
 
-/* The same with the CUDA runtime that the implementation was linked with (VRAM_CUDA_LINKED); as
-   vram_cuda_api_dlopen where it was not. */
+/* The same with the CUDA runtime that the program was linked with, static or shared; as
+   vram_cuda_api_dlopen where it was not, or with VRAM_CUDA_DLOPEN. */
 VRAM_API vram_result vram_cuda_api_linked(vram_cuda_api *api, vram_error *err);
 
 /* >>tracker ====================================================================================
@@ -513,7 +519,9 @@ VRAM_API uint64_t vram_cuda_clock(void *user);
    vram_cuda_tag_push("kv cache"), ..._pop() name what the thread allocates in between, in a log or
    report; vram_cuda_category_push counts it in that category as well. */
 
-#ifndef VRAM_CUDA_TRACKER
+#ifdef VRAM_CUDA_TRACKER
+#define VRAM__OWN_TRACKER
+#else
 #ifdef __cplusplus
 #define VRAM_CUDA_TRACKER nullptr
 #else
@@ -649,6 +657,95 @@ VRAM_API void vram__cuda_scope_end(int *scope);
 /* Writes to the log what was added and removed since the last mark, and totals. */
 #define VRAM_CUDA_MARK() vram_cuda_mark_at(VRAM_CUDA_HERE)
 VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
+
+/* >>route ======================================================================================
+   Where CUDA's functions lead in files with VRAM_CUDA_REROUTE: the linker's names are changed, not
+   the program's, so that pointers to cudaFree, templates and libraries of headers are seen as well.
+   The line of a call is told beforehand, by a macro around its first argument. */
+
+/* X(function, its parameters, what is called); p: the first of them, t and VRAM__SITE: what was
+   told. _ptsz: with a default stream for each thread (nvcc --default-stream per-thread), where
+   stream 0 is another. */
+#define VRAM_CUDA_ROUTES(X)                                                                        \
+  X(cudaMalloc, (void **p, size_t n), vram_cudaMalloc_at(VRAM__SITE, p, n))                        \
+  X(cudaMallocPitch, (void **p, size_t *pitch, size_t width, size_t height),                       \
+    vram_cudaMallocPitch_at(VRAM__SITE, p, pitch, width, height))                                  \
+  X(cudaMalloc3D, (vram_cuda_pitched * p, vram_cuda_extent extent),                                \
+    vram_cudaMalloc3D_at(VRAM__SITE, p, extent))                                                   \
+  X(cudaMallocArray,                                                                               \
+    (void **p, const vram_cuda_channel *channel, size_t width, size_t height, unsigned flags),     \
+    vram_cudaMallocArray_at(VRAM__SITE, p, channel, width, height, flags))                         \
+  X(cudaMalloc3DArray,                                                                             \
+    (void **p, const vram_cuda_channel *channel, vram_cuda_extent extent, unsigned flags),         \
+    vram_cudaMalloc3DArray_at(VRAM__SITE, p, channel, extent, flags))                              \
+  X(cudaMallocMipmappedArray,                                                                      \
+    (void **p, const vram_cuda_channel *channel, vram_cuda_extent extent, unsigned levels,         \
+     unsigned flags),                                                                              \
+    vram_cudaMallocMipmappedArray_at(VRAM__SITE, p, channel, extent, levels, flags))               \
+  X(cudaMallocManaged, (void **p, size_t n, unsigned flags),                                       \
+    vram_cudaMallocManaged_at(VRAM__SITE, p, n, flags))                                            \
+  X(cudaMallocAsync, (void **p, size_t n, void *stream),                                           \
+    vram_cudaMallocAsync_at(VRAM__SITE, p, n, stream))                                             \
+  X(cudaMallocAsync_ptsz, (void **p, size_t n, void *stream),                                      \
+    vram_cudaMallocAsync_at(VRAM__SITE, p, n, vram__cuda_of_thread(stream)))                       \
+  X(cudaMallocFromPoolAsync, (void **p, size_t n, void *pool, void *stream),                       \
+    vram_cudaMallocFromPoolAsync_at(VRAM__SITE, p, n, pool, stream))                               \
+  X(cudaMallocFromPoolAsync_ptsz, (void **p, size_t n, void *pool, void *stream),                  \
+    vram_cudaMallocFromPoolAsync_at(VRAM__SITE, p, n, pool, vram__cuda_of_thread(stream)))         \
+  X(cudaMallocHost, (void **p, size_t n), vram_cudaMallocHost_at(VRAM__SITE, p, n))                \
+  X(cudaHostAlloc, (void **p, size_t n, unsigned flags),                                           \
+    vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))                                                \
+  X(cudaHostRegister, (void *p, size_t n, unsigned flags),                                         \
+    vram_cudaHostRegister_at(VRAM__SITE, p, n, flags))                                             \
+  X(cudaIpcOpenMemHandle, (void **p, vram_cuda_ipc handle, unsigned flags),                        \
+    vram_cudaIpcOpenMemHandle_at(VRAM__SITE, p, handle, flags))                                    \
+  X(cudaMemPoolCreate, (void **p, const void *prop),                                               \
+    vram_cudaMemPoolCreate_at(VRAM__SITE, p, prop))                                                \
+  X(cudaFree, (void *p), vram_cudaFree_in(t, p))                                                   \
+  X(cudaFreeAsync, (void *p, void *stream), vram_cudaFreeAsync_in(t, p, stream))                   \
+  X(cudaFreeAsync_ptsz, (void *p, void *stream),                                                   \
+    vram_cudaFreeAsync_in(t, p, vram__cuda_of_thread(stream)))                                     \
+  X(cudaFreeArray, (void *p), vram_cudaFreeArray_in(t, p))                                         \
+  X(cudaFreeMipmappedArray, (void *p), vram_cudaFreeMipmappedArray_in(t, p))                       \
+  X(cudaFreeHost, (void *p), vram_cudaFreeHost_in(t, p))                                           \
+  X(cudaHostUnregister, (void *p), vram_cudaHostUnregister_in(t, p))                               \
+  X(cudaIpcCloseMemHandle, (void *p), vram_cudaIpcCloseMemHandle_in(t, p))                         \
+  X(cudaMemPoolDestroy, (void *p), vram_cudaMemPoolDestroy_in(t, p))                               \
+  X(cudaMemPoolTrimTo, (void *p, size_t keep), vram_cudaMemPoolTrimTo_in(t, p, keep))              \
+  X(cuMemAlloc, (unsigned long long *p, size_t n), vram_cuMemAlloc_at(VRAM__SITE, p, n))           \
+  X(cuMemCreate,                                                                                   \
+    (unsigned long long *p, size_t n, const vram_cuda_prop *prop, unsigned long long flags),       \
+    vram_cuMemCreate_at(VRAM__SITE, p, n, prop, flags))                                            \
+  X(cuMemFree, (unsigned long long p), vram_cuMemFree_in(t, p))                                    \
+  X(cuMemRelease, (unsigned long long p), vram_cuMemRelease_in(t, p))                              \
+  X(cuMemRetainAllocationHandle, (unsigned long long *p, void *at),                                \
+    vram_cuMemRetainAllocationHandle_in(t, p, at))                                                 \
+  X(cuMemMap,                                                                                      \
+    (unsigned long long p, size_t n, size_t offset, unsigned long long handle,                     \
+     unsigned long long flags),                                                                    \
+    vram_cuMemMap_in(t, p, n, offset, handle, flags))                                              \
+  X(cuMemUnmap, (unsigned long long p, size_t n), vram_cuMemUnmap_in(t, p, n))
+
+/* of vram_routed_ ## function, so that the macros that CUDA makes of some names are not followed */
+#ifdef VRAM_NAMESPACE
+#define VRAM__ROUTED(name) VRAM__JOIN(VRAM_NAMESPACE, name)
+#else
+#define VRAM__ROUTED(name) name
+#endif
+#define VRAM__CUDA_TEXT_(x) #x
+#define VRAM__CUDA_TEXT(x) VRAM__CUDA_TEXT_(x)
+
+/* The next call by this thread whose first argument is `first` stands here. Gives it back. */
+VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
+VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
+#define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
+VRAM_CUDA_ROUTES(VRAM__X)
+#undef VRAM__X
+
+/* a reference that brings the runtime into the program; weak ones do not */
+#define VRAM__CUDA_NEEDED                                                                          \
+  extern int vram__cuda_peek(void) __asm__("cudaPeekAtLastError");                                 \
+  static int (*const vram__cuda_needed)(void) __attribute__((used)) = vram__cuda_peek;
 
 /* >>view =======================================================================================
    Counters with torch.cuda's names; and whose memory a device's memory is. t NULL:
@@ -800,6 +897,174 @@ VRAM_API vram_result vram_cuda_runner_init(vram_cuda_runner *q, const vram_cuda_
    the stream is captured, and not before graphs of the run are gone. */
 VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q);
 
+/* >>adaptors ===================================================================================
+   C++: what std::pmr, CCCL (cuda::mr), thrust and RMM call a memory resource or an allocator,
+   counted. None of their headers is included here: a program gives their types as arguments.
+     vram_cuda_allocator<T>                              std::vector, thrust::cuda::par(allocator)
+     vram_cuda_resource<P...>                            cuda::mr: P: cuda::mr::device_accessible,
+   ... vram_cuda_memory_resource<std::pmr::memory_resource>             managed memory: the host's,
+   too vram_cuda_memory_resource<thrust::mr::memory_resource<POINTER>, POINTER>
+     vram_cuda_stream_resource<rmm::mr::device_memory_resource, rmm::cuda_stream_view>
+   Each is made as x(VRAM_CUDA_HERE): what it allocates is that line's, with the thread's tag. They
+   throw std::bad_alloc. Alignments are CUDA's: 256 bytes; more is refused. */
+#if defined(__cplusplus) && __cplusplus >= 201103L &&                                              \
+    (defined(__EXCEPTIONS) || defined(__cpp_exceptions))
+#include <new>
+
+/* where, and by which call: DEVICE, MANAGED, PINNED; ASYNC: from the memory pool of a device */
+struct vram_cuda_origin {
+  vram_cuda_tracker *t;
+  const char *file, *function;
+  uint32_t line;
+  vram_cuda_kind kind;
+
+  vram_cuda_origin(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by,
+                   vram_cuda_kind k)
+      : t(of), file(in), function(by), line(at), kind(k) {}
+  void *take(size_t n, size_t alignment, void *stream) const {
+    void *p = nullptr;
+    const int r = alignment > 256             ? 1
+                  : kind == VRAM_CUDA_ASYNC   ? vram_cudaMallocAsync_at(VRAM__SITE, &p, n, stream)
+                  : kind == VRAM_CUDA_MANAGED ? vram_cudaMallocManaged_at(VRAM__SITE, &p, n, 1)
+                  : kind == VRAM_CUDA_PINNED  ? vram_cudaMallocHost_at(VRAM__SITE, &p, n)
+                                              : vram_cudaMalloc_at(VRAM__SITE, &p, n);
+    if (r)
+      throw std::bad_alloc();
+    return p;
+  }
+  void give(void *p, void *stream) const noexcept {
+    if (kind == VRAM_CUDA_ASYNC)
+      (void)vram_cudaFreeAsync_in(t, p, stream);
+    else if (kind == VRAM_CUDA_PINNED)
+      (void)vram_cudaFreeHost_in(t, p);
+    else
+      (void)vram_cudaFree_in(t, p);
+  }
+  /* one may free what the other has allocated */
+  bool same(const vram_cuda_origin &o) const noexcept { return t == o.t && kind == o.kind; }
+};
+
+template <class T> struct vram_cuda_allocator {
+  typedef T value_type;
+  vram_cuda_origin from;
+
+  vram_cuda_allocator(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_MANAGED)
+      : from(VRAM__SITE, kind) {}
+  template <class U> vram_cuda_allocator(const vram_cuda_allocator<U> &o) : from(o.from) {}
+  T *allocate(size_t n) {
+    if (n > SIZE_MAX / sizeof(T))
+      throw std::bad_alloc();
+    return static_cast<T *>(from.take(n * sizeof(T), alignof(T), nullptr));
+  }
+  void deallocate(T *p, size_t) noexcept { from.give(p, nullptr); }
+  template <class U> bool operator==(const vram_cuda_allocator<U> &o) const noexcept {
+    return from.same(o.from);
+  }
+  template <class U> bool operator!=(const vram_cuda_allocator<U> &o) const noexcept {
+    return !from.same(o.from);
+  }
+};
+
+/* a stream of any library: cudaStream_t, or what gives one */
+template <class Stream> auto vram__cuda_stream(const Stream &s, int) -> decltype(s.get()) {
+  return s.get();
+}
+template <class Stream> auto vram__cuda_stream(const Stream &s, long) -> decltype(s.value()) {
+  return s.value();
+}
+inline void *vram__cuda_stream(void *s, int) { return s; }
+
+/* cuda::mr asks get_property(resource, P()) what it may do with the memory */
+template <class Resource, class P> struct vram__cuda_property {
+  friend void get_property(const Resource &, P) noexcept {}
+};
+template <class... P>
+struct vram_cuda_resource : vram__cuda_property<vram_cuda_resource<P...>, P>... {
+  vram_cuda_origin from;
+
+  vram_cuda_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_DEVICE)
+      : from(VRAM__SITE, kind) {}
+  void *allocate(size_t n, size_t alignment = 256) { return from.take(n, alignment, nullptr); }
+  void deallocate(void *p, size_t, size_t = 256) noexcept { from.give(p, nullptr); }
+  template <class Stream> void *allocate_async(size_t n, size_t alignment, const Stream &s) {
+    return from.take(n, alignment, vram__cuda_stream(s, 0));
+  }
+  template <class Stream> void *allocate_async(size_t n, const Stream &s) {
+    return allocate_async(n, 256, s);
+  }
+  template <class Stream> void deallocate_async(void *p, size_t, size_t, const Stream &s) noexcept {
+    from.give(p, vram__cuda_stream(s, 0));
+  }
+  template <class Stream> void deallocate_async(void *p, size_t, const Stream &s) noexcept {
+    from.give(p, vram__cuda_stream(s, 0));
+  }
+  /* as CCCL 3.1 names them */
+  void *allocate_sync(size_t n, size_t alignment = 256) { return allocate(n, alignment); }
+  void deallocate_sync(void *p, size_t n, size_t = 256) noexcept { deallocate(p, n); }
+  template <class Stream, class = decltype(vram__cuda_stream(*static_cast<Stream *>(nullptr), 0))>
+  void *allocate(const Stream &s, size_t n, size_t alignment = 256) {
+    return allocate_async(n, alignment, s);
+  }
+  template <class Stream, class = decltype(vram__cuda_stream(*static_cast<Stream *>(nullptr), 0))>
+  void deallocate(const Stream &s, void *p, size_t n, size_t alignment = 256) noexcept {
+    deallocate_async(p, n, alignment, s);
+  }
+  bool operator==(const vram_cuda_resource &o) const noexcept { return from.same(o.from); }
+  bool operator!=(const vram_cuda_resource &o) const noexcept { return !from.same(o.from); }
+};
+
+/* std::pmr::memory_resource */
+template <class Base> struct vram_cuda_memory_resource : Base {
+  vram_cuda_origin from;
+
+  vram_cuda_memory_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_MANAGED)
+      : from(VRAM__SITE, kind) {}
+
+private:
+  void *do_allocate(size_t n, size_t alignment) override {
+    return from.take(n, alignment, nullptr);
+  }
+  void do_deallocate(void *p, size_t, size_t) override { from.give(p, nullptr); }
+  bool do_is_equal(const Base &o) const noexcept override { return this == &o; }
+};
+
+/* thrust::mr::memory_resource<POINTER>; which two are equal it knows itself */
+template <class Base> struct vram_cuda_thrust_resource : Base {
+  vram_cuda_origin from;
+
+  vram_cuda_thrust_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_DEVICE)
+      : from(VRAM__SITE, kind) {}
+  typename Base::pointer do_allocate(size_t n, size_t alignment) override {
+    return typename Base::pointer(from.take(n, alignment, nullptr));
+  }
+  void do_deallocate(typename Base::pointer p, size_t, size_t) override {
+    from.give(raw(p), nullptr);
+  }
+
+private:
+  static void *raw(void *p) { return p; }
+  template <class P> static auto raw(const P &p) -> decltype(p.get()) { return p.get(); }
+};
+
+/* rmm::mr::device_memory_resource */
+template <class Base, class Stream> struct vram_cuda_stream_resource : Base {
+  vram_cuda_origin from;
+
+  vram_cuda_stream_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_ASYNC)
+      : from(VRAM__SITE, kind) {}
+
+private:
+  void *do_allocate(size_t n, Stream s) override {
+    return from.take(n, 256, vram__cuda_stream(s, 0));
+  }
+  /* NOLINTNEXTLINE: noexcept where the base wants it, and no harm where it does not */
+  void do_deallocate(void *p, size_t, Stream s) noexcept override {
+    from.give(p, vram__cuda_stream(s, 0));
+  }
+  bool do_is_equal(const Base &o) const noexcept override { return this == &o; }
+};
+#endif
+
 #endif /* VRAM_CUDA_H_INCLUDED */
 
 #if defined(VRAM_CUDA_IMPLEMENTATION) && !defined(VRAM_CUDA_IMPLEMENTATION_INCLUDED)
@@ -945,199 +1210,39 @@ VRAM_API vram_result vram_cuda_api_dlopen(vram_cuda_api *api, vram_error *err) {
   return vram__cuda_api_check(api, err);
 }
 
+/* The runtime that the program is linked with: its functions under other names, with the types of
+   the table, so that no header of CUDA is needed and VRAM_CUDA_REROUTE does not reach them. They
+   are weak: a program without it gets NULL, and one with it has them, static or shared, if anything
+   else refers to it; with VRAM_CUDA_LINKED this file does. */
 #if !defined(VRAM_CUDA_LINKED) && !defined(VRAM_CUDA_DLOPEN) && defined(__CUDA_RUNTIME_API_H__)
 #define VRAM_CUDA_LINKED
 #endif
-
-#ifdef VRAM_CUDA_LINKED
-#include <cuda_runtime_api.h>
-
-/* Each function of the runtime behind the types of the table. The parentheses keep
-   VRAM_CUDA_REROUTE's macros away. */
-#define VRAM__LINK(field, arguments, call)                                                         \
-  static int vram__link_##field arguments { return (int)call; }
-VRAM__LINK(cuda_Malloc, (void **p, size_t n), (cudaMalloc)(p, n))
-VRAM__LINK(cuda_MallocPitch, (void **p, size_t *pitch, size_t width, size_t height),
-           (cudaMallocPitch)(p, pitch, width, height))
-static struct cudaExtent vram__link_extent(vram_cuda_extent e) {
-  struct cudaExtent to;
-  to.width = e.width;
-  to.height = e.height;
-  to.depth = e.depth;
-  return to;
-}
-static struct cudaChannelFormatDesc vram__link_channel(const vram_cuda_channel *c) {
-  struct cudaChannelFormatDesc to;
-  to.x = c->x;
-  to.y = c->y;
-  to.z = c->z;
-  to.w = c->w;
-  to.f = (enum cudaChannelFormatKind)c->format;
-  return to;
-}
-static int vram__link_cuda_Malloc3D(vram_cuda_pitched *p, vram_cuda_extent extent) {
-  struct cudaPitchedPtr at;
-  int r = (int)(cudaMalloc3D)(&at, vram__link_extent(extent));
-  if (!r) {
-    p->ptr = at.ptr;
-    p->pitch = at.pitch;
-    p->xsize = at.xsize;
-    p->ysize = at.ysize;
-  }
-  return r;
-}
-static int vram__link_cuda_MallocArray(void **array, const vram_cuda_channel *channel, size_t width,
-                                       size_t height, unsigned flags) {
-  const struct cudaChannelFormatDesc c = vram__link_channel(channel);
-  return (int)(cudaMallocArray)((cudaArray_t *)(void *)array, &c, width, height, flags);
-}
-static int vram__link_cuda_Malloc3DArray(void **array, const vram_cuda_channel *channel,
-                                         vram_cuda_extent extent, unsigned flags) {
-  const struct cudaChannelFormatDesc c = vram__link_channel(channel);
-  return (int)(cudaMalloc3DArray)((cudaArray_t *)(void *)array, &c, vram__link_extent(extent),
-                                  flags);
-}
-static int vram__link_cuda_MallocMipmappedArray(void **array, const vram_cuda_channel *channel,
-                                                vram_cuda_extent extent, unsigned levels,
-                                                unsigned flags) {
-  const struct cudaChannelFormatDesc c = vram__link_channel(channel);
-  return (int)(cudaMallocMipmappedArray)((cudaMipmappedArray_t *)(void *)array, &c,
-                                         vram__link_extent(extent), levels, flags);
-}
-static int vram__link_cuda_IpcOpenMemHandle(void **p, vram_cuda_ipc handle, unsigned flags) {
-  cudaIpcMemHandle_t h;
-  memcpy(&h, &handle, sizeof h);
-  return (int)(cudaIpcOpenMemHandle)(p, h, flags);
-}
-VRAM__LINK(cuda_MallocManaged, (void **p, size_t n, unsigned flags),
-           (cudaMallocManaged)(p, n, flags))
-VRAM__LINK(cuda_MallocHost, (void **p, size_t n), (cudaMallocHost)(p, n))
-VRAM__LINK(cuda_HostAlloc, (void **p, size_t n, unsigned flags), (cudaHostAlloc)(p, n, flags))
-VRAM__LINK(cuda_HostRegister, (void *p, size_t n, unsigned flags), (cudaHostRegister)(p, n, flags))
-VRAM__LINK(cuda_HostUnregister, (void *p), (cudaHostUnregister)(p))
-VRAM__LINK(cuda_Free, (void *p), (cudaFree)(p))
-VRAM__LINK(cuda_FreeArray, (void *array), (cudaFreeArray)((cudaArray_t)array))
-VRAM__LINK(cuda_FreeMipmappedArray, (void *array),
-           (cudaFreeMipmappedArray)((cudaMipmappedArray_t)array))
-VRAM__LINK(cuda_FreeHost, (void *p), (cudaFreeHost)(p))
-VRAM__LINK(cuda_IpcCloseMemHandle, (void *p), (cudaIpcCloseMemHandle)(p))
-VRAM__LINK(cuda_DeviceReset, (void), (cudaDeviceReset)())
-VRAM__LINK(cuda_DeviceGetPCIBusId, (char *id, int n, int device),
-           (cudaDeviceGetPCIBusId)(id, n, device))
-VRAM__LINK(cuda_GetDevice, (int *device), (cudaGetDevice)(device))
-VRAM__LINK(cuda_SetDevice, (int device), (cudaSetDevice)(device))
-VRAM__LINK(cuda_GetDeviceCount, (int *n), (cudaGetDeviceCount)(n))
-VRAM__LINK(cuda_GetLastError, (void), (cudaGetLastError)())
-VRAM__LINK(cuda_MemGetInfo, (size_t * left, size_t *total), (cudaMemGetInfo)(left, total))
-VRAM__LINK(cuda_RuntimeGetVersion, (int *version), (cudaRuntimeGetVersion)(version))
-VRAM__LINK(cuda_DriverGetVersion, (int *version), (cudaDriverGetVersion)(version))
-VRAM__LINK(cuda_EventCreateWithFlags, (void **event, unsigned flags),
-           (cudaEventCreateWithFlags)((cudaEvent_t *)(void *)event, flags))
-VRAM__LINK(cuda_EventRecord, (void *event, void *stream),
-           (cudaEventRecord)((cudaEvent_t)event, (cudaStream_t)stream))
-VRAM__LINK(cuda_EventQuery, (void *event), (cudaEventQuery)((cudaEvent_t)event))
-VRAM__LINK(cuda_EventSynchronize, (void *event), (cudaEventSynchronize)((cudaEvent_t)event))
-VRAM__LINK(cuda_EventDestroy, (void *event), (cudaEventDestroy)((cudaEvent_t)event))
-VRAM__LINK(cuda_StreamCreateWithFlags, (void **stream, unsigned flags),
-           (cudaStreamCreateWithFlags)((cudaStream_t *)(void *)stream, flags))
-VRAM__LINK(cuda_StreamDestroy, (void *stream), (cudaStreamDestroy)((cudaStream_t)stream))
-VRAM__LINK(cuda_StreamSynchronize, (void *stream), (cudaStreamSynchronize)((cudaStream_t)stream))
-VRAM__LINK(cuda_StreamWaitEvent, (void *stream, void *event, unsigned flags),
-           (cudaStreamWaitEvent)((cudaStream_t)stream, (cudaEvent_t)event, flags))
-VRAM__LINK(cuda_MemcpyAsync, (void *to, const void *from, size_t n, int kind, void *stream),
-           (cudaMemcpyAsync)(to, from, n, (enum cudaMemcpyKind)kind, (cudaStream_t)stream))
-static int vram__link_cuda_StreamIsCapturing(void *stream, int *status) {
-  enum cudaStreamCaptureStatus s = cudaStreamCaptureStatusNone;
-  int r = (int)(cudaStreamIsCapturing)((cudaStream_t)stream, &s);
-  *status = (int)s;
-  return r;
-}
-#define VRAM__CUDA_OLD_LINKS(X)                                                                    \
-  X(cuda_Malloc)                                                                                   \
-  X(cuda_MallocPitch)                                                                              \
-  X(cuda_Malloc3D)                                                                                 \
-  X(cuda_MallocArray)                                                                              \
-  X(cuda_Malloc3DArray)                                                                            \
-  X(cuda_MallocMipmappedArray)                                                                     \
-  X(cuda_MallocManaged)                                                                            \
-  X(cuda_MallocHost)                                                                               \
-  X(cuda_HostAlloc)                                                                                \
-  X(cuda_HostRegister)                                                                             \
-  X(cuda_HostUnregister)                                                                           \
-  X(cuda_Free)                                                                                     \
-  X(cuda_FreeArray)                                                                                \
-  X(cuda_FreeMipmappedArray)                                                                       \
-  X(cuda_FreeHost)                                                                                 \
-  X(cuda_IpcOpenMemHandle)                                                                         \
-  X(cuda_IpcCloseMemHandle)                                                                        \
-  X(cuda_DeviceReset)                                                                              \
-  X(cuda_DeviceGetPCIBusId)                                                                        \
-  X(cuda_GetDevice)                                                                                \
-  X(cuda_SetDevice)                                                                                \
-  X(cuda_GetDeviceCount)                                                                           \
-  X(cuda_GetLastError)                                                                             \
-  X(cuda_MemGetInfo)                                                                               \
-  X(cuda_RuntimeGetVersion)                                                                        \
-  X(cuda_DriverGetVersion)                                                                         \
-  X(cuda_EventCreateWithFlags)                                                                     \
-  X(cuda_EventRecord)                                                                              \
-  X(cuda_EventQuery)                                                                               \
-  X(cuda_EventSynchronize)                                                                         \
-  X(cuda_EventDestroy)                                                                             \
-  X(cuda_StreamCreateWithFlags)                                                                    \
-  X(cuda_StreamDestroy)                                                                            \
-  X(cuda_StreamSynchronize)                                                                        \
-  X(cuda_StreamWaitEvent)                                                                          \
-  X(cuda_MemcpyAsync)                                                                              \
-  X(cuda_StreamIsCapturing)
-#if CUDART_VERSION >= 11020
-VRAM__LINK(cuda_MallocAsync, (void **p, size_t n, void *stream),
-           (cudaMallocAsync)(p, n, (cudaStream_t)stream))
-VRAM__LINK(cuda_MallocFromPoolAsync, (void **p, size_t n, void *pool, void *stream),
-           (cudaMallocFromPoolAsync)(p, n, (cudaMemPool_t)pool, (cudaStream_t)stream))
-VRAM__LINK(cuda_FreeAsync, (void *p, void *stream), (cudaFreeAsync)(p, (cudaStream_t)stream))
-VRAM__LINK(cuda_MemPoolCreate, (void **pool, const void *prop),
-           (cudaMemPoolCreate)((cudaMemPool_t *)(void *)pool,
-                               (const struct cudaMemPoolProps *)prop))
-VRAM__LINK(cuda_MemPoolDestroy, (void *pool), (cudaMemPoolDestroy)((cudaMemPool_t)pool))
-VRAM__LINK(cuda_MemPoolTrimTo, (void *pool, size_t keep),
-           (cudaMemPoolTrimTo)((cudaMemPool_t)pool, keep))
-VRAM__LINK(cuda_MemPoolGetAttribute, (void *pool, int what, void *value),
-           (cudaMemPoolGetAttribute)((cudaMemPool_t)pool, (enum cudaMemPoolAttr)what, value))
-VRAM__LINK(cuda_MemPoolSetAttribute, (void *pool, int what, void *value),
-           (cudaMemPoolSetAttribute)((cudaMemPool_t)pool, (enum cudaMemPoolAttr)what, value))
-VRAM__LINK(cuda_DeviceGetMemPool, (void **pool, int device),
-           (cudaDeviceGetMemPool)((cudaMemPool_t *)(void *)pool, device))
-#define VRAM__CUDA_LINKS(X)                                                                        \
-  VRAM__CUDA_OLD_LINKS(X)                                                                          \
-  X(cuda_MallocAsync)                                                                              \
-  X(cuda_MallocFromPoolAsync)                                                                      \
-  X(cuda_FreeAsync)                                                                                \
-  X(cuda_MemPoolCreate)                                                                            \
-  X(cuda_MemPoolDestroy)                                                                           \
-  X(cuda_MemPoolTrimTo)                                                                            \
-  X(cuda_MemPoolGetAttribute)                                                                      \
-  X(cuda_MemPoolSetAttribute)                                                                      \
-  X(cuda_DeviceGetMemPool)
-#else
-#define VRAM__CUDA_LINKS(X) VRAM__CUDA_OLD_LINKS(X)
+#if defined(__ELF__) && (!defined(VRAM_CUDA_DLOPEN) || defined(VRAM_CUDA_LINKED))
+#define VRAM__CUDA_LINKS
+/* the symbol is a macro where streams are per thread */
+#define VRAM__CUDA_LINK(field, symbol, arguments)                                                  \
+  extern int vram__link_##field arguments __asm__(VRAM__CUDA_TEXT(symbol)) __attribute__((weak));
+VRAM_CUDA_RUNTIME(VRAM__CUDA_LINK)
+#if defined(VRAM_CUDA_LINKED) && !defined(VRAM_CUDA_REROUTE)
+VRAM__CUDA_NEEDED
 #endif
-#endif /* VRAM_CUDA_LINKED */
+#endif
 
 VRAM_API vram_result vram_cuda_api_linked(vram_cuda_api *api, vram_error *err) {
-#ifdef VRAM_CUDA_LINKED
-  void *lib[3];
-  lib[VRAM_CUDA_LIB_RUNTIME] = NULL;
-  vram__cuda_drivers(lib);
-  vram_cuda_api_fill(api, vram__cuda_find, lib, 1);
-#define VRAM__X(field) api->field = vram__link_##field;
-  VRAM__CUDA_LINKS(VRAM__X)
+#ifdef VRAM__CUDA_LINKS
+  if (vram__link_cuda_Malloc != NULL) {
+    void *lib[3];
+    lib[VRAM_CUDA_LIB_RUNTIME] = NULL;
+    vram__cuda_drivers(lib);
+    vram_cuda_api_fill(api, vram__cuda_find, lib, 1);
+#define VRAM__X(field, symbol, arguments) api->field = vram__link_##field;
+    VRAM_CUDA_RUNTIME(VRAM__X)
 #undef VRAM__X
-  vram__cuda_api_ask(api);
-  return vram__cuda_api_check(api, err);
-#else
-  return vram_cuda_api_dlopen(api, err);
+    vram__cuda_api_ask(api);
+    return vram__cuda_api_check(api, err);
+  }
 #endif
+  return vram_cuda_api_dlopen(api, err);
 }
 
 /* >>tracker (Implementation) ------------------------------------------------------------------- */
@@ -2437,6 +2542,60 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE) {
   (void)vram_write_log(&t->ledger, file, line, function, list, VRAM__CUDA_CHANGES, &sink);
 }
 
+/* >>route (Implementation) --------------------------------------------------------------------- */
+
+typedef struct vram__cuda_told {
+  vram_cuda_tracker *t;
+  const char *file, *function;
+  uintptr_t first;
+  uint32_t line;
+} vram__cuda_told;
+
+static VRAM__THREAD vram__cuda_told vram__cuda_last;
+
+VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first) {
+  vram__cuda_told *l = &vram__cuda_last;
+  l->t = t;
+  l->file = file;
+  l->line = line;
+  l->function = function;
+  l->first = (uintptr_t)first;
+  return (void *)(uintptr_t)first;
+}
+
+/* what was told of a call with this argument, once */
+static vram__cuda_told vram__cuda_listen(uintptr_t first, const char *call) {
+  vram__cuda_told told = vram__cuda_last;
+  if (!first || told.first != first) {
+    told.t = NULL;
+    told.file = NULL;
+    told.function = call;
+    told.line = 0;
+  }
+  vram__cuda_last.first = 0;
+  return told;
+}
+
+static void *vram__cuda_of_thread(void *stream) {
+  return stream ? stream : (void *)(uintptr_t)2; /* cudaStreamPerThread */
+}
+
+#define VRAM__X(name, parameters, call)                                                            \
+  VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters {                                       \
+    const vram__cuda_told told = vram__cuda_listen((uintptr_t)p, #name " without a line");         \
+    vram_cuda_tracker *const t = told.t;                                                           \
+    const char *const file = told.file, *const function = told.function;                           \
+    const uint32_t line = told.line;                                                               \
+    (void)file, (void)function, (void)line;                                                        \
+    return call;                                                                                   \
+  }
+VRAM_CUDA_ROUTES(VRAM__X)
+#undef VRAM__X
+
+VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void) {
+  return vram_cudaDeviceReset_in(NULL);
+}
+
 /* >>view (Implementation) ---------------------------------------------------------------------- */
 
 VRAM_API void vram_cuda_memory_stats(vram_cuda_tracker *t, uint32_t device,
@@ -3156,8 +3315,10 @@ VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q) {
 #endif /* VRAM_CUDA_IMPLEMENTATION */
 
 /* >>reroute ====================================================================================
-   From here on the calls of the file that defines VRAM_CUDA_REROUTE are counted. CUDA's headers
-   come first: afterwards their names are macros. Functions whose address is taken are CUDA's own.
+   From here on the calls of the file that defines VRAM_CUDA_REROUTE are counted: for the linker,
+   CUDA's functions have other names, those of >>route. The program keeps its own: functions and
+   members that are called cudaFree, too, pointers to it and templates over it are what they were.
+   Macros only tell the lines of what allocates. Nothing is done where code for a device is made.
  */
 #if defined(VRAM_CUDA_REROUTE) && !defined(VRAM_CUDA_REROUTED)
 #define VRAM_CUDA_REROUTED
@@ -3175,233 +3336,195 @@ VRAM_API void vram_cuda_runner_end(vram_cuda_runner *q) {
 #error                                                                                             \
     "VRAM_CUDA_REROUTE: include cuda_runtime.h or cuda.h first, or give the compiler their folder"
 #endif
-
-#if defined(__GNUC__) || defined(__clang__)
-#define VRAM__REROUTE_FN static inline __attribute__((unused))
-#else
-#define VRAM__REROUTE_FN static inline
-#endif
-#ifdef __cplusplus
-#define VRAM__ELSE(value) = value
-#define VRAM__AS(type, p) reinterpret_cast<type>(p)
-#define VRAM__ENUM(type, n) static_cast<type>(n)
-#else
-#define VRAM__ELSE(value)
-#define VRAM__AS(type, p) ((type)(p))
-#define VRAM__ENUM(type, n) ((type)(n))
+#ifdef VRAM_STATIC
+#error "VRAM_CUDA_REROUTE: the linker has to see the implementation, not VRAM_STATIC"
 #endif
 
+#ifndef __CUDA_ARCH__
+/* GCC and Clang rename what is declared again. nvcc forgets such a name, and Clang refuses it where
+   CUDA's templates have used the function: there the assembler makes one symbol of the two. */
+#if defined(__CUDACC__) || (defined(__clang__) && defined(__cplusplus))
+#define VRAM__REROUTE_SET
+#define VRAM__NAME(type, name, to, parameters)                                                     \
+  __asm__(".set " VRAM__CUDA_TEXT(name) ", " VRAM__CUDA_TEXT(to));
+#elif defined(__cplusplus)
+#define VRAM__NAME(type, name, to, parameters)                                                     \
+  extern "C" type name parameters __asm__(VRAM__CUDA_TEXT(to));
+#else
+#define VRAM__NAME(type, name, to, parameters)                                                     \
+  extern type name parameters __asm__(VRAM__CUDA_TEXT(to));
+#endif
+#define VRAM__R(name, parameters)                                                                  \
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name), parameters)
+#define VRAM__D(name, parameters)                                                                  \
+  VRAM__NAME(CUresult, name, VRAM__ROUTED(vram_routed_##name), parameters)
+
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wredundant-decls"
+#endif
 #ifdef __CUDA_RUNTIME_API_H__
-/* With a default stream for each thread (nvcc --default-stream per-thread) stream 0 is another. */
+VRAM__CUDA_NEEDED
+VRAM__R(cudaMalloc, (void **p, size_t n))
+VRAM__R(cudaMallocPitch, (void **p, size_t *pitch, size_t width, size_t height))
+VRAM__R(cudaMalloc3D, (struct cudaPitchedPtr * p, struct cudaExtent extent))
+VRAM__R(cudaMallocArray, (cudaArray_t * array, const struct cudaChannelFormatDesc *desc,
+                          size_t width, size_t height, unsigned flags))
+VRAM__R(cudaMalloc3DArray, (cudaArray_t * array, const struct cudaChannelFormatDesc *desc,
+                            struct cudaExtent extent, unsigned flags))
+VRAM__R(cudaMallocMipmappedArray,
+        (cudaMipmappedArray_t * array, const struct cudaChannelFormatDesc *desc,
+         struct cudaExtent extent, unsigned levels, unsigned flags))
+VRAM__R(cudaMallocManaged, (void **p, size_t n, unsigned flags))
+VRAM__R(cudaMallocHost, (void **p, size_t n))
+VRAM__R(cudaHostAlloc, (void **p, size_t n, unsigned flags))
+VRAM__R(cudaHostRegister, (void *p, size_t n, unsigned flags))
+VRAM__R(cudaIpcOpenMemHandle, (void **p, cudaIpcMemHandle_t handle, unsigned flags))
+VRAM__R(cudaFree, (void *p))
+VRAM__R(cudaFreeHost, (void *p))
+VRAM__R(cudaHostUnregister, (void *p))
+VRAM__R(cudaFreeArray, (cudaArray_t array))
+VRAM__R(cudaFreeMipmappedArray, (cudaMipmappedArray_t array))
+VRAM__R(cudaIpcCloseMemHandle, (void *p))
+VRAM__R(cudaDeviceReset, (void))
+#if CUDART_VERSION >= 11020
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
-#define VRAM__STREAM(stream) ((stream) ? (stream) : cudaStreamPerThread)
+#define VRAM__OF_STREAM(name, parameters)                                                          \
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name##_ptsz), parameters)
 #else
-#define VRAM__STREAM(stream) (stream)
+#define VRAM__OF_STREAM(name, parameters) VRAM__R(name, parameters)
 #endif
-
-/* CUDA's types and default values around vram_cuda..._at; C++ has overloads for T ** as CUDA has */
-#define VRAM__R(name, parameters, call)                                                            \
-  VRAM__REROUTE_FN cudaError_t vram__r_##name parameters { return VRAM__ENUM(cudaError_t, call); }
-#define VRAM__S VRAM_CUDA_SITE
-#define VRAM__T vram_cuda_tracker *t
-VRAM__R(cudaMalloc, (VRAM__S, void **p, size_t n), vram_cudaMalloc_at(VRAM__SITE, p, n))
-VRAM__R(cudaMallocPitch, (VRAM__S, void **p, size_t *pitch, size_t width, size_t height),
-        vram_cudaMallocPitch_at(VRAM__SITE, p, pitch, width, height))
-VRAM__R(cudaMallocManaged, (VRAM__S, void **p, size_t n, unsigned flags VRAM__ELSE(1)),
-        vram_cudaMallocManaged_at(VRAM__SITE, p, n, flags))
-VRAM__R(cudaHostAlloc, (VRAM__S, void **p, size_t n, unsigned flags),
-        vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))
-VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n), vram_cudaMallocHost_at(VRAM__SITE, p, n))
-VRAM__R(cudaHostRegister, (VRAM__S, void *p, size_t n, unsigned flags),
-        vram_cudaHostRegister_at(VRAM__SITE, p, n, flags))
-VRAM__REROUTE_FN vram_cuda_extent vram__r_extent(struct cudaExtent e) {
-  vram_cuda_extent to;
-  to.width = e.width;
-  to.height = e.height;
-  to.depth = e.depth;
-  return to;
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMalloc3D(VRAM__S, struct cudaPitchedPtr *p,
-                                                  struct cudaExtent e) {
-  vram_cuda_pitched at;
-  const int r = vram_cudaMalloc3D_at(VRAM__SITE, &at, vram__r_extent(e));
-  if (!r) {
-    p->ptr = at.ptr;
-    p->pitch = at.pitch;
-    p->xsize = at.xsize;
-    p->ysize = at.ysize;
-  }
-  return VRAM__ENUM(cudaError_t, r);
-}
-VRAM__REROUTE_FN vram_cuda_channel vram__r_channel(const struct cudaChannelFormatDesc *c) {
-  vram_cuda_channel to;
-  to.x = c->x;
-  to.y = c->y;
-  to.z = c->z;
-  to.w = c->w;
-  to.format = VRAM__ENUM(int, c->f);
-  return to;
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMallocArray(VRAM__S, cudaArray_t *array,
-                                                     const struct cudaChannelFormatDesc *desc,
-                                                     size_t width, size_t height VRAM__ELSE(0),
-                                                     unsigned flags VRAM__ELSE(0)) {
-  const vram_cuda_channel c = vram__r_channel(desc);
-  return VRAM__ENUM(cudaError_t, vram_cudaMallocArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
-                                                         width, height, flags));
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMalloc3DArray(VRAM__S, cudaArray_t *array,
-                                                       const struct cudaChannelFormatDesc *desc,
-                                                       struct cudaExtent e,
-                                                       unsigned flags VRAM__ELSE(0)) {
-  const vram_cuda_channel c = vram__r_channel(desc);
-  return VRAM__ENUM(cudaError_t, vram_cudaMalloc3DArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
-                                                           vram__r_extent(e), flags));
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMallocMipmappedArray(
-    VRAM__S, cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
-    struct cudaExtent e, unsigned levels, unsigned flags VRAM__ELSE(0)) {
-  const vram_cuda_channel c = vram__r_channel(desc);
-  return VRAM__ENUM(cudaError_t,
-                    vram_cudaMallocMipmappedArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
-                                                     vram__r_extent(e), levels, flags));
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaIpcOpenMemHandle(VRAM__S, void **p,
-                                                          cudaIpcMemHandle_t handle,
-                                                          unsigned flags) {
-  vram_cuda_ipc h;
-  size_t i;
-  for (i = 0; i < sizeof h.reserved; i++)
-    h.reserved[i] = handle.reserved[i];
-  return VRAM__ENUM(cudaError_t, vram_cudaIpcOpenMemHandle_at(VRAM__SITE, p, h, flags));
-}
-VRAM__R(cudaFree, (VRAM__T, void *p), vram_cudaFree_in(t, p))
-VRAM__R(cudaFreeHost, (VRAM__T, void *p), vram_cudaFreeHost_in(t, p))
-VRAM__R(cudaHostUnregister, (VRAM__T, void *p), vram_cudaHostUnregister_in(t, p))
-VRAM__R(cudaFreeArray, (VRAM__T, cudaArray_t array), vram_cudaFreeArray_in(t, array))
-VRAM__R(cudaFreeMipmappedArray, (VRAM__T, cudaMipmappedArray_t array),
-        vram_cudaFreeMipmappedArray_in(t, array))
-VRAM__R(cudaIpcCloseMemHandle, (VRAM__T, void *p), vram_cudaIpcCloseMemHandle_in(t, p))
-VRAM__R(cudaDeviceReset, (VRAM__T), vram_cudaDeviceReset_in(t))
-#if CUDART_VERSION >= 11020
-VRAM__R(cudaMallocAsync, (VRAM__S, void **p, size_t n, cudaStream_t stream),
-        vram_cudaMallocAsync_at(VRAM__SITE, p, n, VRAM__STREAM(stream)))
-VRAM__R(cudaMallocFromPoolAsync,
-        (VRAM__S, void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream),
-        vram_cudaMallocFromPoolAsync_at(VRAM__SITE, p, n, pool, VRAM__STREAM(stream)))
-VRAM__R(cudaFreeAsync, (VRAM__T, void *p, cudaStream_t stream),
-        vram_cudaFreeAsync_in(t, p, VRAM__STREAM(stream)))
-VRAM__R(cudaMemPoolCreate, (VRAM__S, cudaMemPool_t *pool, const struct cudaMemPoolProps *prop),
-        vram_cudaMemPoolCreate_at(VRAM__SITE, VRAM__AS(void **, pool), prop))
-VRAM__R(cudaMemPoolDestroy, (VRAM__T, cudaMemPool_t pool), vram_cudaMemPoolDestroy_in(t, pool))
-VRAM__R(cudaMemPoolTrimTo, (VRAM__T, cudaMemPool_t pool, size_t keep),
-        vram_cudaMemPoolTrimTo_in(t, pool, keep))
-#endif
-#ifdef __cplusplus
-VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n, unsigned flags),
-        vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))
-template <class T> cudaError_t vram__r_cudaMalloc(VRAM__S, T **p, size_t n) {
-  return vram__r_cudaMalloc(VRAM__SITE, VRAM__AS(void **, p), n);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocPitch(VRAM__S, T **p, size_t *pitch, size_t width, size_t height) {
-  return vram__r_cudaMallocPitch(VRAM__SITE, VRAM__AS(void **, p), pitch, width, height);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocManaged(VRAM__S, T **p, size_t n, unsigned flags = 1) {
-  return vram__r_cudaMallocManaged(VRAM__SITE, VRAM__AS(void **, p), n, flags);
-}
-template <class T> cudaError_t vram__r_cudaHostAlloc(VRAM__S, T **p, size_t n, unsigned flags) {
-  return vram__r_cudaHostAlloc(VRAM__SITE, VRAM__AS(void **, p), n, flags);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocHost(VRAM__S, T **p, size_t n, unsigned flags = 0) {
-  return vram__r_cudaMallocHost(VRAM__SITE, VRAM__AS(void **, p), n, flags);
-}
-#if CUDART_VERSION >= 11020
-template <class T>
-cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaStream_t stream) {
-  return vram__r_cudaMallocAsync(VRAM__SITE, VRAM__AS(void **, p), n, stream);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocFromPoolAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool,
-                                            cudaStream_t stream) {
-  return vram__r_cudaMallocFromPoolAsync(VRAM__SITE, VRAM__AS(void **, p), n, pool, stream);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool,
-                                    cudaStream_t stream) {
-  return vram__r_cudaMallocFromPoolAsync(VRAM__SITE, VRAM__AS(void **, p), n, pool, stream);
-}
-#endif
-#endif
-
-#define cudaMalloc(...) vram__r_cudaMalloc(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocPitch(...) vram__r_cudaMallocPitch(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMalloc3D(...) vram__r_cudaMalloc3D(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocArray(...) vram__r_cudaMallocArray(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMalloc3DArray(...) vram__r_cudaMalloc3DArray(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocMipmappedArray(...) vram__r_cudaMallocMipmappedArray(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocManaged(...) vram__r_cudaMallocManaged(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocHost(...) vram__r_cudaMallocHost(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaHostAlloc(...) vram__r_cudaHostAlloc(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaHostRegister(...) vram__r_cudaHostRegister(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaIpcOpenMemHandle(...) vram__r_cudaIpcOpenMemHandle(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaFree(...) vram__r_cudaFree(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaFreeArray(...) vram__r_cudaFreeArray(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaFreeMipmappedArray(...) vram__r_cudaFreeMipmappedArray(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaFreeHost(...) vram__r_cudaFreeHost(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaHostUnregister(...) vram__r_cudaHostUnregister(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaIpcCloseMemHandle(...) vram__r_cudaIpcCloseMemHandle(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaDeviceReset() vram__r_cudaDeviceReset(VRAM_CUDA_TRACKER)
-#if CUDART_VERSION >= 11020
-#undef cudaMallocAsync /* of streams per thread */
-#undef cudaMallocFromPoolAsync
-#undef cudaFreeAsync
-#define cudaMallocAsync(...) vram__r_cudaMallocAsync(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocFromPoolAsync(...) vram__r_cudaMallocFromPoolAsync(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaFreeAsync(...) vram__r_cudaFreeAsync(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaMemPoolCreate(...) vram__r_cudaMemPoolCreate(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMemPoolDestroy(...) vram__r_cudaMemPoolDestroy(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaMemPoolTrimTo(...) vram__r_cudaMemPoolTrimTo(VRAM_CUDA_TRACKER, __VA_ARGS__)
+VRAM__OF_STREAM(cudaMallocAsync, (void **p, size_t n, cudaStream_t stream))
+VRAM__OF_STREAM(cudaMallocFromPoolAsync,
+                (void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream))
+VRAM__OF_STREAM(cudaFreeAsync, (void *p, cudaStream_t stream))
+VRAM__R(cudaMemPoolCreate, (cudaMemPool_t * pool, const struct cudaMemPoolProps *prop))
+VRAM__R(cudaMemPoolDestroy, (cudaMemPool_t pool))
+VRAM__R(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep))
 #endif
 #endif /* __CUDA_RUNTIME_API_H__ */
-
 #ifdef __cuda_cuda_h__
-#define VRAM__D(name, parameters, call)                                                            \
-  VRAM__REROUTE_FN CUresult vram__r_##name parameters { return VRAM__ENUM(CUresult, call); }
-VRAM__D(cuMemAlloc, (VRAM_CUDA_SITE, CUdeviceptr *p, size_t n),
-        vram_cuMemAlloc_at(VRAM__SITE, p, n))
-VRAM__D(cuMemFree, (vram_cuda_tracker * t, CUdeviceptr p), vram_cuMemFree_in(t, p))
+VRAM__D(cuMemAlloc, (CUdeviceptr * p, size_t n))
+VRAM__D(cuMemFree, (CUdeviceptr p))
 #if CUDA_VERSION >= 10020
-VRAM__REROUTE_FN CUresult vram__r_cuMemCreate(VRAM_CUDA_SITE, CUmemGenericAllocationHandle *handle,
-                                              size_t n, const CUmemAllocationProp *prop,
-                                              unsigned long long flags) {
-  return VRAM__ENUM(CUresult, vram_cuMemCreate_at(VRAM__SITE, handle, n,
-                                                  VRAM__AS(const vram_cuda_prop *, prop), flags));
-}
-VRAM__D(cuMemRelease, (vram_cuda_tracker * t, CUmemGenericAllocationHandle handle),
-        vram_cuMemRelease_in(t, handle))
-VRAM__D(cuMemMap,
-        (vram_cuda_tracker * t, CUdeviceptr p, size_t n, size_t offset,
-         CUmemGenericAllocationHandle handle, unsigned long long flags),
-        vram_cuMemMap_in(t, p, n, offset, handle, flags))
-VRAM__D(cuMemUnmap, (vram_cuda_tracker * t, CUdeviceptr p, size_t n), vram_cuMemUnmap_in(t, p, n))
-#define cuMemCreate(...) vram__r_cuMemCreate(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cuMemRelease(...) vram__r_cuMemRelease(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cuMemMap(...) vram__r_cuMemMap(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cuMemUnmap(...) vram__r_cuMemUnmap(VRAM_CUDA_TRACKER, __VA_ARGS__)
+VRAM__D(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t n,
+                      const CUmemAllocationProp *prop, unsigned long long flags))
+VRAM__D(cuMemRelease, (CUmemGenericAllocationHandle handle))
+VRAM__D(cuMemMap, (CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocationHandle handle,
+                   unsigned long long flags))
+VRAM__D(cuMemUnmap, (CUdeviceptr p, size_t n))
 #endif
 #if CUDA_VERSION >= 11000
-VRAM__D(cuMemRetainAllocationHandle,
-        (vram_cuda_tracker * t, CUmemGenericAllocationHandle *handle, void *p),
-        vram_cuMemRetainAllocationHandle_in(t, handle, p))
-#define cuMemRetainAllocationHandle(...)                                                           \
-  vram__r_cuMemRetainAllocationHandle(VRAM_CUDA_TRACKER, __VA_ARGS__)
+VRAM__D(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *p))
 #endif
-#undef cuMemAlloc
-#undef cuMemFree
-#define cuMemAlloc(...) vram__r_cuMemAlloc(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cuMemFree(...) vram__r_cuMemFree(VRAM_CUDA_TRACKER, __VA_ARGS__)
 #endif /* __cuda_cuda_h__ */
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+
+/* The first argument of a call, told as this line's on its way. */
+#ifdef __cplusplus
+#ifdef __CUDACC__ /* a kernel may call cudaMalloc: nothing of that runs here */
+#define VRAM__ANYWHERE __host__ __device__
+#pragma nv_exec_check_disable
+#else
+#define VRAM__ANYWHERE
+#endif
+struct vram__here {
+  vram_cuda_tracker *t;
+  const char *file, *function;
+  uint32_t line;
+  VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
+      : t(of), file(in), function(by), line(at) {}
+  /* binds tighter than what may stand in an argument, but for casts and &, which come first */
+#ifdef __CUDACC__
+#pragma nv_exec_check_disable
+#endif
+  template <class vram__any> VRAM__ANYWHERE vram__any &&operator->*(vram__any &&x) const {
+    (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
+    return static_cast<vram__any &&>(x);
+  }
+
+private:
+  /* a pointer or what becomes one, a number, else nothing that CUDA knows */
+  template <class vram__any>
+  static auto address(const vram__any &x, int) -> decltype(static_cast<const volatile void *>(x)) {
+    return x;
+  }
+  template <class vram__any>
+  static auto address(const vram__any &x, long)
+      -> decltype(reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x))) {
+    return reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x));
+  }
+  template <class vram__any> static const volatile void *address(const vram__any &, ...) {
+    return nullptr;
+  }
+};
+#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
+#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
+#else
+#define VRAM__ONLY(first)                                                                          \
+  (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE,                                \
+                                                    (const void *)(uintptr_t)(first))
+#define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
+#endif
+
+#ifndef VRAM_CUDA_NO_LINES
+/* thrust declares a cudaMallocManaged of its own: calls of that one in headers have no line */
+#define VRAM__LEVEL_0 ~, VRAM__FIRST
+#define VRAM__AS_IT_IS(...) __VA_ARGS__
+#define VRAM__REROUTE_SECOND(first, second, ...) second
+#define VRAM__REROUTE_PICK(...) VRAM__REROUTE_SECOND(__VA_ARGS__)
+#define VRAM__FIRST_HERE                                                                           \
+  VRAM__REROUTE_PICK(VRAM__CUDA_PASTE(VRAM__LEVEL_, __INCLUDE_LEVEL__), VRAM__AS_IT_IS, ~)
+#define cudaMalloc(...) cudaMalloc(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocPitch(...) cudaMallocPitch(VRAM__FIRST(__VA_ARGS__))
+#define cudaMalloc3D(...) cudaMalloc3D(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocArray(...) cudaMallocArray(VRAM__FIRST(__VA_ARGS__))
+#define cudaMalloc3DArray(...) cudaMalloc3DArray(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocMipmappedArray(...) cudaMallocMipmappedArray(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocManaged(...) cudaMallocManaged(VRAM__FIRST_HERE(__VA_ARGS__))
+#define cudaMallocHost(...) cudaMallocHost(VRAM__FIRST(__VA_ARGS__))
+#define cudaHostAlloc(...) cudaHostAlloc(VRAM__FIRST(__VA_ARGS__))
+#define cudaHostRegister(...) cudaHostRegister(VRAM__FIRST(__VA_ARGS__))
+/* under the names that CUDA's own macros give: of streams per thread, of the second version */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
+#define cudaMallocAsync_ptsz(...) cudaMallocAsync_ptsz(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocFromPoolAsync_ptsz(...) cudaMallocFromPoolAsync_ptsz(VRAM__FIRST(__VA_ARGS__))
+#else
+#define cudaMallocAsync(...) cudaMallocAsync(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocFromPoolAsync(...) cudaMallocFromPoolAsync(VRAM__FIRST(__VA_ARGS__))
+#endif
+#define cuMemAlloc_v2(...) cuMemAlloc_v2(VRAM__FIRST(__VA_ARGS__))
+#define cuMemCreate(...) cuMemCreate(VRAM__FIRST(__VA_ARGS__))
+#endif
+/* into a tracker of the file's own, frees by pointer into the default one */
+#ifdef VRAM__OWN_TRACKER
+#define cudaIpcOpenMemHandle(...) cudaIpcOpenMemHandle(VRAM__FIRST(__VA_ARGS__))
+#define cudaMemPoolCreate(...) cudaMemPoolCreate(VRAM__FIRST(__VA_ARGS__))
+#define cudaMemPoolTrimTo(...) cudaMemPoolTrimTo(VRAM__FIRST(__VA_ARGS__))
+#define cuMemRetainAllocationHandle(...) cuMemRetainAllocationHandle(VRAM__FIRST(__VA_ARGS__))
+#define cuMemMap(...) cuMemMap(VRAM__FIRST(__VA_ARGS__))
+#define cuMemUnmap(...) cuMemUnmap(VRAM__FIRST(__VA_ARGS__))
+#define cudaFree(...) cudaFree(VRAM__ONLY(__VA_ARGS__))
+#define cudaFreeHost(...) cudaFreeHost(VRAM__ONLY(__VA_ARGS__))
+#define cudaHostUnregister(...) cudaHostUnregister(VRAM__ONLY(__VA_ARGS__))
+#define cudaFreeArray(...) cudaFreeArray(VRAM__ONLY(__VA_ARGS__))
+#define cudaFreeMipmappedArray(...) cudaFreeMipmappedArray(VRAM__ONLY(__VA_ARGS__))
+#define cudaIpcCloseMemHandle(...) cudaIpcCloseMemHandle(VRAM__ONLY(__VA_ARGS__))
+#define cudaMemPoolDestroy(...) cudaMemPoolDestroy(VRAM__ONLY(__VA_ARGS__))
+#define cuMemFree_v2(...) cuMemFree_v2(VRAM__ONLY(__VA_ARGS__))
+#define cuMemRelease(...) cuMemRelease(VRAM__ONLY(__VA_ARGS__))
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
+#define cudaFreeAsync_ptsz(...) cudaFreeAsync_ptsz(VRAM__FIRST(__VA_ARGS__))
+#else
+#define cudaFreeAsync(...) cudaFreeAsync(VRAM__FIRST(__VA_ARGS__))
+#endif
+#endif
+#endif /* __CUDA_ARCH__ */
 #endif /* VRAM_CUDA_REROUTE */
+
+#if defined(VRAM__REROUTE_SET) && defined(VRAM_CUDA_IMPLEMENTATION_INCLUDED)
+#error                                                                                             \
+    "VRAM_CUDA_REROUTE with nvcc or clang++: the implementation goes into a .c file (docs/cuda.md)"
+#endif

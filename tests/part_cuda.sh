@@ -71,7 +71,39 @@ else
 fi
 cell "no NEEDED of NVIDIA's" sh -c "$gcc -std=c99 $leave $src/impl.c -shared -fPIC -o $work/lib.so -lpthread && ! readelf -d $work/lib.so | grep -i 'needed.*\(cuda\|nvidia\)'"
 
-# C. rerouting beside CUDA's headers
+# C. rerouting what ordinary C and C++ does, on the fake runtime; as much of CUDA's headers as that
+# needs is in include
+impl=$work/$gcc-impl.o
+cell "the fake runtime" $gcc -std=gnu99 -c $src/cudart.c -o "$work/cudart.o"
+counted() { # counted NAME COMMAND...: it prints "counted"
+  name=$1
+  shift
+  "$@" >"$work/log" 2>&1
+  if tail -n 1 "$work/log" | grep -qx counted; then ok; else
+    bad "$name, run"
+    tail -5 "$work/log"
+  fi
+}
+on_fake() { # on_fake NAME SOURCE COMPILER FLAGS...
+  name=$1 source=$2 cc=$3
+  shift 3
+  have $cc || { skip "no $cc: $name"; return; }
+  case $cc in *++) lang="-x c++" ;; *) lang= ;; esac
+  cell "$name" $cc $warn $leave -isystem $src/include "$@" $lang -c $src/$source -o "$work/one.o"
+  cell "$name, link" $cc "$work/one.o" "$impl" "$work/cudart.o" -o "$work/one" -lpthread -ldl
+  counted "$name" "$work/one"
+}
+on_fake "ordinary C++" ordinary.cpp g++ -std=c++11
+on_fake "ordinary C++20, CUDA's headers first" ordinary.cpp g++ -std=c++20 -O2 -DBEFORE
+on_fake "ordinary C++17, clang, CUDA's headers first" ordinary.cpp clang++ -std=c++17 -DBEFORE
+on_fake "a tracker of its own" reroute_own.c $gcc -std=c99
+on_fake "a tracker of its own, C++" reroute_own.c clang++ -std=c++11
+on_fake "adaptors" adaptors.cu g++ -std=c++11 -Wzero-as-null-pointer-constant
+on_fake "adaptors, C++20" adaptors.cu clang++ -std=c++20
+refuse "VRAM_STATIC and rerouting" "not VRAM_STATIC" \
+  $gcc -std=c99 -DVRAM_STATIC -DVRAM_CUDA_REROUTE -isystem $src/include -fsyntax-only $src/user.c
+
+# D. rerouting beside CUDA's headers
 if have nvcc; then
   cuda=$(dirname "$(dirname "$(command -v nvcc)")")
   rerouted() { # rerouted NAME COMMAND...
@@ -86,21 +118,47 @@ if have nvcc; then
   }
   libraries="-L$cuda/lib64 -L$cuda/lib -lcudart_static -lpthread -ldl -lrt -lm"
   for order in 0 1 2; do
-    cell "gcc, headers $order" $gcc -std=c99 -DHEADERS=$order -I$cuda/include -fsyntax-only $src/reroute.c
+    cell "gcc, headers $order" $gcc -std=c99 -DHEADERS=$order -DIMPLEMENTATION -I$cuda/include -fsyntax-only $src/reroute.c
     have g++ && cell "g++, headers $order" g++ -std=c++11 -DHEADERS=$order -I$cuda/include -fsyntax-only -x c++ $src/reroute.c
   done
-  rerouted gcc $gcc -std=c99 $leave -DHEADERS=2 -I$cuda/include $src/reroute.c $libraries
-  rerouted nvcc nvcc $leave -DHEADERS=2 -Xcompiler -Wall,-Werror -x cu $src/reroute.c
-  rerouted "nvcc, streams per thread" nvcc $leave -DHEADERS=0 --default-stream per-thread -x cu $src/reroute.c
+  rerouted gcc $gcc -std=c99 $leave -DHEADERS=2 -DIMPLEMENTATION -I$cuda/include $src/reroute.c $libraries
+  by_nvcc() { # by_nvcc NAME FLAGS...: with the implementation that gcc has built
+    name=$1
+    shift
+    cell "$name, compile" nvcc $leave "$@" -Xcompiler -Wall,-Werror -x cu -c $src/reroute.c -o "$work/reroute.o"
+    rerouted "$name" nvcc "$work/reroute.o" "$impl"
+  }
+  by_nvcc nvcc -DHEADERS=2
+  by_nvcc "nvcc, streams per thread" -DHEADERS=0 --default-stream per-thread
+  refuse "nvcc, with the implementation" "the implementation goes into a .c file" \
+    nvcc $leave -DHEADERS=0 -DIMPLEMENTATION -x cu -c $src/reroute.c -o "$work/reroute.o"
+  cell "the fake driver as a library" $gcc -std=gnu99 -shared -fPIC $src/cudart.c -o "$work/cudart.so" -lpthread
+  # a shared runtime, so that the fake one comes first; thrust and CCCL are what nvcc has
+  before_fake() { LD_PRELOAD="$work/cudart.so" LD_LIBRARY_PATH="$cuda/lib64:$cuda/lib" "$@"; }
+  nvcc_on_fake() { # nvcc_on_fake SOURCE FLAGS...
+    source=$1
+    shift
+    cell "nvcc $* $source" nvcc $leave "$@" -x cu -c "$src/$source" -o "$work/one.o"
+    cell "nvcc $* $source, link" nvcc -cudart shared "$work/one.o" "$impl" -o "$work/one"
+    counted "nvcc $* $source" before_fake "$work/one"
+  }
+  for std in c++17 c++20; do
+    for source in ordinary.cpp kernel.cu thrust.cu adaptors.cu; do
+      nvcc_on_fake $source -std=$std $([ $source = kernel.cu ] && echo -rdc=true)
+    done
+  done
+  nvcc_on_fake ordinary.cpp -std=c++17 -DBEFORE
+  nvcc_on_fake thrust.cu -std=c++17 -DBEFORE
+  have clang++ && nvcc_on_fake ordinary.cpp -std=c++17 -ccbin clang++
   # the page of docs/cuda.md, literally, but for the runtime: a shared one, so that the fake driver comes first
   mkdir "$work/page"
   cp vram.h vram_cuda.h "$work/page"
   sed -n '/^```cuda /,/^```$/p' docs/cuda.md | sed '1d;$d' >"$work/page/leak.cu"
+  sed -n '/^```c norun: vram.c/,/^```$/p' docs/cuda.md | sed '1d;$d' >"$work/page/vram.c"
   build=$(sed -n 's/^\(nvcc .*\) && \.\/leak$/\1/p' docs/cuda.md)
   sed -n '/^nvcc .*leak$/,/^\*\*4/p' docs/cuda.md | sed -n '/^```text$/,/^```$/p' | sed '1d;$d' >"$work/wanted"
-  cell "the fake driver as a library" $gcc -std=gnu99 -shared -fPIC $src/cudart.c -o "$work/cudart.so" -lpthread
   cell "a leak, build" sh -c "cd $work/page && $build -cudart shared"
-  (cd "$work/page" && LD_PRELOAD="$work/cudart.so" LD_LIBRARY_PATH="$cuda/lib64:$cuda/lib" ./leak) >"$work/output" 2>&1
+  (cd "$work/page" && before_fake ./leak) >"$work/output" 2>&1
   same "a leak, output" "$work/wanted" "$work/output"
   for e in cuda_leak cuda_pool cuda_checkpoint; do
     cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread

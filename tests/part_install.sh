@@ -40,6 +40,7 @@ cat >"$work/expected" <<EOF
 bin/vram
 include/vram.h
 include/vram_cuda.h
+lib/libvram.a
 lib/vram/libvram_preload.so
 share/bash-completion/completions/vram
 share/cmake/vram/vramConfig.cmake
@@ -92,6 +93,7 @@ by_pkg_config() { # by_pkg_config NAME OPTIONS...
   shift
   have pkg-config || { skip "no pkg-config: $name"; return; }
   flags=$(pkg-config "$@" --cflags vram) || { bad "$name: pkg-config"; return; }
+  libs=$(pkg-config "$@" --libs vram)
   for language in c c++; do
     case $language in
     c) compile="${CC:-cc} -std=c99" source=main.c ;;
@@ -105,6 +107,9 @@ by_pkg_config() { # by_pkg_config NAME OPTIONS...
     [ $language = c++ ] || cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
     cell "$name, $language, link" ${compile%% *} "$work/main.o" "$work/vram.o" -o "$work/program"
     runs "$name, $language, run" "$work/program"
+    eval "set -- $libs"
+    cell "$name, $language, libvram.a" ${compile%% *} "$work/main.o" "$@" -o "$work/program"
+    runs "$name, $language, libvram.a, run" "$work/program"
     set --
   done
 }
@@ -157,9 +162,9 @@ all_ways "INCLUDEDIR elsewhere" "$work/c"
 if have pkg-config; then
   cell "install for a package" in_tree install DESTDIR="$work/sysroot" PREFIX=/usr
   export PKG_CONFIG_SYSROOT_DIR="$work/sysroot" PKG_CONFIG_LIBDIR="$work/sysroot/usr/share/pkgconfig"
-  export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1
+  export PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
   by_pkg_config "below a sysroot: pkg-config"
-  unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS
+  unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS PKG_CONFIG_ALLOW_SYSTEM_LIBS
 fi
 if have i686-linux-gnu-gcc; then
   rm "$tree/vram"

@@ -29,6 +29,7 @@ typedef int vram_run_needs_64_bit;
 #undef _FILE_OFFSET_BITS
 #define VRAM_IMPLEMENTATION
 #define VRAM_CUDA_IMPLEMENTATION
+#define VRAM_CUDA_DLOPEN
 #define VRAM_STATIC
 #include "preload.h"
 #include "preload_c10.h"

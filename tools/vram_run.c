@@ -29,6 +29,7 @@ cmd_text help_run = {
 #if defined(__linux__) && UINTPTR_MAX > 0xffffffffu
 
 #define VRAM_CUDA_IMPLEMENTATION
+#define VRAM_CUDA_DLOPEN
 #include "preload.h"
 
 #include <fcntl.h>

@@ -171,6 +171,6 @@ VRAM_API void vram_cuda_api_fill(vram_cuda_api *api,
    the table, and nothing crashes. */
 VRAM_API vram_result vram_cuda_api_dlopen(vram_cuda_api *api, vram_error *err);
 
-/* The same with the CUDA runtime that the implementation was linked with (VRAM_CUDA_LINKED); as
-   vram_cuda_api_dlopen where it was not. */
+/* The same with the CUDA runtime that the program was linked with, static or shared; as
+   vram_cuda_api_dlopen where it was not, or with VRAM_CUDA_DLOPEN. */
 VRAM_API vram_result vram_cuda_api_linked(vram_cuda_api *api, vram_error *err);

@@ -6,7 +6,9 @@
    vram_cuda_tag_push("kv cache"), ..._pop() name what the thread allocates in between, in a log or
    report; vram_cuda_category_push counts it in that category as well. */
 
-#ifndef VRAM_CUDA_TRACKER
+#ifdef VRAM_CUDA_TRACKER
+#define VRAM__OWN_TRACKER
+#else
 #ifdef __cplusplus
 #define VRAM_CUDA_TRACKER nullptr
 #else

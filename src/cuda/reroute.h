@@ -1,8 +1,10 @@
 #endif /* VRAM_CUDA_IMPLEMENTATION */
 
 /* >>reroute ====================================================================================
-   From here on the calls of the file that defines VRAM_CUDA_REROUTE are counted. CUDA's headers
-   come first: afterwards their names are macros. Functions whose address is taken are CUDA's own.
+   From here on the calls of the file that defines VRAM_CUDA_REROUTE are counted: for the linker,
+   CUDA's functions have other names, those of >>route. The program keeps its own: functions and
+   members that are called cudaFree, too, pointers to it and templates over it are what they were.
+   Macros only tell the lines of what allocates. Nothing is done where code for a device is made.
  */
 #if defined(VRAM_CUDA_REROUTE) && !defined(VRAM_CUDA_REROUTED)
 #define VRAM_CUDA_REROUTED
@@ -20,233 +22,195 @@
 #error                                                                                             \
     "VRAM_CUDA_REROUTE: include cuda_runtime.h or cuda.h first, or give the compiler their folder"
 #endif
-
-#if defined(__GNUC__) || defined(__clang__)
-#define VRAM__REROUTE_FN static inline __attribute__((unused))
-#else
-#define VRAM__REROUTE_FN static inline
-#endif
-#ifdef __cplusplus
-#define VRAM__ELSE(value) = value
-#define VRAM__AS(type, p) reinterpret_cast<type>(p)
-#define VRAM__ENUM(type, n) static_cast<type>(n)
-#else
-#define VRAM__ELSE(value)
-#define VRAM__AS(type, p) ((type)(p))
-#define VRAM__ENUM(type, n) ((type)(n))
+#ifdef VRAM_STATIC
+#error "VRAM_CUDA_REROUTE: the linker has to see the implementation, not VRAM_STATIC"
 #endif
 
+#ifndef __CUDA_ARCH__
+/* GCC and Clang rename what is declared again. nvcc forgets such a name, and Clang refuses it where
+   CUDA's templates have used the function: there the assembler makes one symbol of the two. */
+#if defined(__CUDACC__) || (defined(__clang__) && defined(__cplusplus))
+#define VRAM__REROUTE_SET
+#define VRAM__NAME(type, name, to, parameters)                                                     \
+  __asm__(".set " VRAM__CUDA_TEXT(name) ", " VRAM__CUDA_TEXT(to));
+#elif defined(__cplusplus)
+#define VRAM__NAME(type, name, to, parameters)                                                     \
+  extern "C" type name parameters __asm__(VRAM__CUDA_TEXT(to));
+#else
+#define VRAM__NAME(type, name, to, parameters)                                                     \
+  extern type name parameters __asm__(VRAM__CUDA_TEXT(to));
+#endif
+#define VRAM__R(name, parameters)                                                                  \
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name), parameters)
+#define VRAM__D(name, parameters)                                                                  \
+  VRAM__NAME(CUresult, name, VRAM__ROUTED(vram_routed_##name), parameters)
+
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wredundant-decls"
+#endif
 #ifdef __CUDA_RUNTIME_API_H__
-/* With a default stream for each thread (nvcc --default-stream per-thread) stream 0 is another. */
+VRAM__CUDA_NEEDED
+VRAM__R(cudaMalloc, (void **p, size_t n))
+VRAM__R(cudaMallocPitch, (void **p, size_t *pitch, size_t width, size_t height))
+VRAM__R(cudaMalloc3D, (struct cudaPitchedPtr * p, struct cudaExtent extent))
+VRAM__R(cudaMallocArray, (cudaArray_t * array, const struct cudaChannelFormatDesc *desc,
+                          size_t width, size_t height, unsigned flags))
+VRAM__R(cudaMalloc3DArray, (cudaArray_t * array, const struct cudaChannelFormatDesc *desc,
+                            struct cudaExtent extent, unsigned flags))
+VRAM__R(cudaMallocMipmappedArray,
+        (cudaMipmappedArray_t * array, const struct cudaChannelFormatDesc *desc,
+         struct cudaExtent extent, unsigned levels, unsigned flags))
+VRAM__R(cudaMallocManaged, (void **p, size_t n, unsigned flags))
+VRAM__R(cudaMallocHost, (void **p, size_t n))
+VRAM__R(cudaHostAlloc, (void **p, size_t n, unsigned flags))
+VRAM__R(cudaHostRegister, (void *p, size_t n, unsigned flags))
+VRAM__R(cudaIpcOpenMemHandle, (void **p, cudaIpcMemHandle_t handle, unsigned flags))
+VRAM__R(cudaFree, (void *p))
+VRAM__R(cudaFreeHost, (void *p))
+VRAM__R(cudaHostUnregister, (void *p))
+VRAM__R(cudaFreeArray, (cudaArray_t array))
+VRAM__R(cudaFreeMipmappedArray, (cudaMipmappedArray_t array))
+VRAM__R(cudaIpcCloseMemHandle, (void *p))
+VRAM__R(cudaDeviceReset, (void))
+#if CUDART_VERSION >= 11020
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
-#define VRAM__STREAM(stream) ((stream) ? (stream) : cudaStreamPerThread)
+#define VRAM__OF_STREAM(name, parameters)                                                          \
+  VRAM__NAME(cudaError_t, name, VRAM__ROUTED(vram_routed_##name##_ptsz), parameters)
 #else
-#define VRAM__STREAM(stream) (stream)
+#define VRAM__OF_STREAM(name, parameters) VRAM__R(name, parameters)
 #endif
-
-/* CUDA's types and default values around vram_cuda..._at; C++ has overloads for T ** as CUDA has */
-#define VRAM__R(name, parameters, call)                                                            \
-  VRAM__REROUTE_FN cudaError_t vram__r_##name parameters { return VRAM__ENUM(cudaError_t, call); }
-#define VRAM__S VRAM_CUDA_SITE
-#define VRAM__T vram_cuda_tracker *t
-VRAM__R(cudaMalloc, (VRAM__S, void **p, size_t n), vram_cudaMalloc_at(VRAM__SITE, p, n))
-VRAM__R(cudaMallocPitch, (VRAM__S, void **p, size_t *pitch, size_t width, size_t height),
-        vram_cudaMallocPitch_at(VRAM__SITE, p, pitch, width, height))
-VRAM__R(cudaMallocManaged, (VRAM__S, void **p, size_t n, unsigned flags VRAM__ELSE(1)),
-        vram_cudaMallocManaged_at(VRAM__SITE, p, n, flags))
-VRAM__R(cudaHostAlloc, (VRAM__S, void **p, size_t n, unsigned flags),
-        vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))
-VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n), vram_cudaMallocHost_at(VRAM__SITE, p, n))
-VRAM__R(cudaHostRegister, (VRAM__S, void *p, size_t n, unsigned flags),
-        vram_cudaHostRegister_at(VRAM__SITE, p, n, flags))
-VRAM__REROUTE_FN vram_cuda_extent vram__r_extent(struct cudaExtent e) {
-  vram_cuda_extent to;
-  to.width = e.width;
-  to.height = e.height;
-  to.depth = e.depth;
-  return to;
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMalloc3D(VRAM__S, struct cudaPitchedPtr *p,
-                                                  struct cudaExtent e) {
-  vram_cuda_pitched at;
-  const int r = vram_cudaMalloc3D_at(VRAM__SITE, &at, vram__r_extent(e));
-  if (!r) {
-    p->ptr = at.ptr;
-    p->pitch = at.pitch;
-    p->xsize = at.xsize;
-    p->ysize = at.ysize;
-  }
-  return VRAM__ENUM(cudaError_t, r);
-}
-VRAM__REROUTE_FN vram_cuda_channel vram__r_channel(const struct cudaChannelFormatDesc *c) {
-  vram_cuda_channel to;
-  to.x = c->x;
-  to.y = c->y;
-  to.z = c->z;
-  to.w = c->w;
-  to.format = VRAM__ENUM(int, c->f);
-  return to;
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMallocArray(VRAM__S, cudaArray_t *array,
-                                                     const struct cudaChannelFormatDesc *desc,
-                                                     size_t width, size_t height VRAM__ELSE(0),
-                                                     unsigned flags VRAM__ELSE(0)) {
-  const vram_cuda_channel c = vram__r_channel(desc);
-  return VRAM__ENUM(cudaError_t, vram_cudaMallocArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
-                                                         width, height, flags));
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMalloc3DArray(VRAM__S, cudaArray_t *array,
-                                                       const struct cudaChannelFormatDesc *desc,
-                                                       struct cudaExtent e,
-                                                       unsigned flags VRAM__ELSE(0)) {
-  const vram_cuda_channel c = vram__r_channel(desc);
-  return VRAM__ENUM(cudaError_t, vram_cudaMalloc3DArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
-                                                           vram__r_extent(e), flags));
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaMallocMipmappedArray(
-    VRAM__S, cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
-    struct cudaExtent e, unsigned levels, unsigned flags VRAM__ELSE(0)) {
-  const vram_cuda_channel c = vram__r_channel(desc);
-  return VRAM__ENUM(cudaError_t,
-                    vram_cudaMallocMipmappedArray_at(VRAM__SITE, VRAM__AS(void **, array), &c,
-                                                     vram__r_extent(e), levels, flags));
-}
-VRAM__REROUTE_FN cudaError_t vram__r_cudaIpcOpenMemHandle(VRAM__S, void **p,
-                                                          cudaIpcMemHandle_t handle,
-                                                          unsigned flags) {
-  vram_cuda_ipc h;
-  size_t i;
-  for (i = 0; i < sizeof h.reserved; i++)
-    h.reserved[i] = handle.reserved[i];
-  return VRAM__ENUM(cudaError_t, vram_cudaIpcOpenMemHandle_at(VRAM__SITE, p, h, flags));
-}
-VRAM__R(cudaFree, (VRAM__T, void *p), vram_cudaFree_in(t, p))
-VRAM__R(cudaFreeHost, (VRAM__T, void *p), vram_cudaFreeHost_in(t, p))
-VRAM__R(cudaHostUnregister, (VRAM__T, void *p), vram_cudaHostUnregister_in(t, p))
-VRAM__R(cudaFreeArray, (VRAM__T, cudaArray_t array), vram_cudaFreeArray_in(t, array))
-VRAM__R(cudaFreeMipmappedArray, (VRAM__T, cudaMipmappedArray_t array),
-        vram_cudaFreeMipmappedArray_in(t, array))
-VRAM__R(cudaIpcCloseMemHandle, (VRAM__T, void *p), vram_cudaIpcCloseMemHandle_in(t, p))
-VRAM__R(cudaDeviceReset, (VRAM__T), vram_cudaDeviceReset_in(t))
-#if CUDART_VERSION >= 11020
-VRAM__R(cudaMallocAsync, (VRAM__S, void **p, size_t n, cudaStream_t stream),
-        vram_cudaMallocAsync_at(VRAM__SITE, p, n, VRAM__STREAM(stream)))
-VRAM__R(cudaMallocFromPoolAsync,
-        (VRAM__S, void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream),
-        vram_cudaMallocFromPoolAsync_at(VRAM__SITE, p, n, pool, VRAM__STREAM(stream)))
-VRAM__R(cudaFreeAsync, (VRAM__T, void *p, cudaStream_t stream),
-        vram_cudaFreeAsync_in(t, p, VRAM__STREAM(stream)))
-VRAM__R(cudaMemPoolCreate, (VRAM__S, cudaMemPool_t *pool, const struct cudaMemPoolProps *prop),
-        vram_cudaMemPoolCreate_at(VRAM__SITE, VRAM__AS(void **, pool), prop))
-VRAM__R(cudaMemPoolDestroy, (VRAM__T, cudaMemPool_t pool), vram_cudaMemPoolDestroy_in(t, pool))
-VRAM__R(cudaMemPoolTrimTo, (VRAM__T, cudaMemPool_t pool, size_t keep),
-        vram_cudaMemPoolTrimTo_in(t, pool, keep))
-#endif
-#ifdef __cplusplus
-VRAM__R(cudaMallocHost, (VRAM__S, void **p, size_t n, unsigned flags),
-        vram_cudaHostAlloc_at(VRAM__SITE, p, n, flags))
-template <class T> cudaError_t vram__r_cudaMalloc(VRAM__S, T **p, size_t n) {
-  return vram__r_cudaMalloc(VRAM__SITE, VRAM__AS(void **, p), n);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocPitch(VRAM__S, T **p, size_t *pitch, size_t width, size_t height) {
-  return vram__r_cudaMallocPitch(VRAM__SITE, VRAM__AS(void **, p), pitch, width, height);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocManaged(VRAM__S, T **p, size_t n, unsigned flags = 1) {
-  return vram__r_cudaMallocManaged(VRAM__SITE, VRAM__AS(void **, p), n, flags);
-}
-template <class T> cudaError_t vram__r_cudaHostAlloc(VRAM__S, T **p, size_t n, unsigned flags) {
-  return vram__r_cudaHostAlloc(VRAM__SITE, VRAM__AS(void **, p), n, flags);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocHost(VRAM__S, T **p, size_t n, unsigned flags = 0) {
-  return vram__r_cudaMallocHost(VRAM__SITE, VRAM__AS(void **, p), n, flags);
-}
-#if CUDART_VERSION >= 11020
-template <class T>
-cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaStream_t stream) {
-  return vram__r_cudaMallocAsync(VRAM__SITE, VRAM__AS(void **, p), n, stream);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocFromPoolAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool,
-                                            cudaStream_t stream) {
-  return vram__r_cudaMallocFromPoolAsync(VRAM__SITE, VRAM__AS(void **, p), n, pool, stream);
-}
-template <class T>
-cudaError_t vram__r_cudaMallocAsync(VRAM__S, T **p, size_t n, cudaMemPool_t pool,
-                                    cudaStream_t stream) {
-  return vram__r_cudaMallocFromPoolAsync(VRAM__SITE, VRAM__AS(void **, p), n, pool, stream);
-}
-#endif
-#endif
-
-#define cudaMalloc(...) vram__r_cudaMalloc(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocPitch(...) vram__r_cudaMallocPitch(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMalloc3D(...) vram__r_cudaMalloc3D(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocArray(...) vram__r_cudaMallocArray(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMalloc3DArray(...) vram__r_cudaMalloc3DArray(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocMipmappedArray(...) vram__r_cudaMallocMipmappedArray(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocManaged(...) vram__r_cudaMallocManaged(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocHost(...) vram__r_cudaMallocHost(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaHostAlloc(...) vram__r_cudaHostAlloc(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaHostRegister(...) vram__r_cudaHostRegister(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaIpcOpenMemHandle(...) vram__r_cudaIpcOpenMemHandle(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaFree(...) vram__r_cudaFree(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaFreeArray(...) vram__r_cudaFreeArray(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaFreeMipmappedArray(...) vram__r_cudaFreeMipmappedArray(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaFreeHost(...) vram__r_cudaFreeHost(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaHostUnregister(...) vram__r_cudaHostUnregister(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaIpcCloseMemHandle(...) vram__r_cudaIpcCloseMemHandle(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaDeviceReset() vram__r_cudaDeviceReset(VRAM_CUDA_TRACKER)
-#if CUDART_VERSION >= 11020
-#undef cudaMallocAsync /* of streams per thread */
-#undef cudaMallocFromPoolAsync
-#undef cudaFreeAsync
-#define cudaMallocAsync(...) vram__r_cudaMallocAsync(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMallocFromPoolAsync(...) vram__r_cudaMallocFromPoolAsync(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaFreeAsync(...) vram__r_cudaFreeAsync(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaMemPoolCreate(...) vram__r_cudaMemPoolCreate(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cudaMemPoolDestroy(...) vram__r_cudaMemPoolDestroy(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cudaMemPoolTrimTo(...) vram__r_cudaMemPoolTrimTo(VRAM_CUDA_TRACKER, __VA_ARGS__)
+VRAM__OF_STREAM(cudaMallocAsync, (void **p, size_t n, cudaStream_t stream))
+VRAM__OF_STREAM(cudaMallocFromPoolAsync,
+                (void **p, size_t n, cudaMemPool_t pool, cudaStream_t stream))
+VRAM__OF_STREAM(cudaFreeAsync, (void *p, cudaStream_t stream))
+VRAM__R(cudaMemPoolCreate, (cudaMemPool_t * pool, const struct cudaMemPoolProps *prop))
+VRAM__R(cudaMemPoolDestroy, (cudaMemPool_t pool))
+VRAM__R(cudaMemPoolTrimTo, (cudaMemPool_t pool, size_t keep))
 #endif
 #endif /* __CUDA_RUNTIME_API_H__ */
-
 #ifdef __cuda_cuda_h__
-#define VRAM__D(name, parameters, call)                                                            \
-  VRAM__REROUTE_FN CUresult vram__r_##name parameters { return VRAM__ENUM(CUresult, call); }
-VRAM__D(cuMemAlloc, (VRAM_CUDA_SITE, CUdeviceptr *p, size_t n),
-        vram_cuMemAlloc_at(VRAM__SITE, p, n))
-VRAM__D(cuMemFree, (vram_cuda_tracker * t, CUdeviceptr p), vram_cuMemFree_in(t, p))
+VRAM__D(cuMemAlloc, (CUdeviceptr * p, size_t n))
+VRAM__D(cuMemFree, (CUdeviceptr p))
 #if CUDA_VERSION >= 10020
-VRAM__REROUTE_FN CUresult vram__r_cuMemCreate(VRAM_CUDA_SITE, CUmemGenericAllocationHandle *handle,
-                                              size_t n, const CUmemAllocationProp *prop,
-                                              unsigned long long flags) {
-  return VRAM__ENUM(CUresult, vram_cuMemCreate_at(VRAM__SITE, handle, n,
-                                                  VRAM__AS(const vram_cuda_prop *, prop), flags));
-}
-VRAM__D(cuMemRelease, (vram_cuda_tracker * t, CUmemGenericAllocationHandle handle),
-        vram_cuMemRelease_in(t, handle))
-VRAM__D(cuMemMap,
-        (vram_cuda_tracker * t, CUdeviceptr p, size_t n, size_t offset,
-         CUmemGenericAllocationHandle handle, unsigned long long flags),
-        vram_cuMemMap_in(t, p, n, offset, handle, flags))
-VRAM__D(cuMemUnmap, (vram_cuda_tracker * t, CUdeviceptr p, size_t n), vram_cuMemUnmap_in(t, p, n))
-#define cuMemCreate(...) vram__r_cuMemCreate(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cuMemRelease(...) vram__r_cuMemRelease(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cuMemMap(...) vram__r_cuMemMap(VRAM_CUDA_TRACKER, __VA_ARGS__)
-#define cuMemUnmap(...) vram__r_cuMemUnmap(VRAM_CUDA_TRACKER, __VA_ARGS__)
+VRAM__D(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t n,
+                      const CUmemAllocationProp *prop, unsigned long long flags))
+VRAM__D(cuMemRelease, (CUmemGenericAllocationHandle handle))
+VRAM__D(cuMemMap, (CUdeviceptr p, size_t n, size_t offset, CUmemGenericAllocationHandle handle,
+                   unsigned long long flags))
+VRAM__D(cuMemUnmap, (CUdeviceptr p, size_t n))
 #endif
 #if CUDA_VERSION >= 11000
-VRAM__D(cuMemRetainAllocationHandle,
-        (vram_cuda_tracker * t, CUmemGenericAllocationHandle *handle, void *p),
-        vram_cuMemRetainAllocationHandle_in(t, handle, p))
-#define cuMemRetainAllocationHandle(...)                                                           \
-  vram__r_cuMemRetainAllocationHandle(VRAM_CUDA_TRACKER, __VA_ARGS__)
+VRAM__D(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *p))
 #endif
-#undef cuMemAlloc
-#undef cuMemFree
-#define cuMemAlloc(...) vram__r_cuMemAlloc(VRAM_CUDA_HERE, __VA_ARGS__)
-#define cuMemFree(...) vram__r_cuMemFree(VRAM_CUDA_TRACKER, __VA_ARGS__)
 #endif /* __cuda_cuda_h__ */
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+
+/* The first argument of a call, told as this line's on its way. */
+#ifdef __cplusplus
+#ifdef __CUDACC__ /* a kernel may call cudaMalloc: nothing of that runs here */
+#define VRAM__ANYWHERE __host__ __device__
+#pragma nv_exec_check_disable
+#else
+#define VRAM__ANYWHERE
+#endif
+struct vram__here {
+  vram_cuda_tracker *t;
+  const char *file, *function;
+  uint32_t line;
+  VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
+      : t(of), file(in), function(by), line(at) {}
+  /* binds tighter than what may stand in an argument, but for casts and &, which come first */
+#ifdef __CUDACC__
+#pragma nv_exec_check_disable
+#endif
+  template <class vram__any> VRAM__ANYWHERE vram__any &&operator->*(vram__any &&x) const {
+    (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
+    return static_cast<vram__any &&>(x);
+  }
+
+private:
+  /* a pointer or what becomes one, a number, else nothing that CUDA knows */
+  template <class vram__any>
+  static auto address(const vram__any &x, int) -> decltype(static_cast<const volatile void *>(x)) {
+    return x;
+  }
+  template <class vram__any>
+  static auto address(const vram__any &x, long)
+      -> decltype(reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x))) {
+    return reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x));
+  }
+  template <class vram__any> static const volatile void *address(const vram__any &, ...) {
+    return nullptr;
+  }
+};
+#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
+#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
+#else
+#define VRAM__ONLY(first)                                                                          \
+  (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE,                                \
+                                                    (const void *)(uintptr_t)(first))
+#define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
+#endif
+
+#ifndef VRAM_CUDA_NO_LINES
+/* thrust declares a cudaMallocManaged of its own: calls of that one in headers have no line */
+#define VRAM__LEVEL_0 ~, VRAM__FIRST
+#define VRAM__AS_IT_IS(...) __VA_ARGS__
+#define VRAM__REROUTE_SECOND(first, second, ...) second
+#define VRAM__REROUTE_PICK(...) VRAM__REROUTE_SECOND(__VA_ARGS__)
+#define VRAM__FIRST_HERE                                                                           \
+  VRAM__REROUTE_PICK(VRAM__CUDA_PASTE(VRAM__LEVEL_, __INCLUDE_LEVEL__), VRAM__AS_IT_IS, ~)
+#define cudaMalloc(...) cudaMalloc(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocPitch(...) cudaMallocPitch(VRAM__FIRST(__VA_ARGS__))
+#define cudaMalloc3D(...) cudaMalloc3D(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocArray(...) cudaMallocArray(VRAM__FIRST(__VA_ARGS__))
+#define cudaMalloc3DArray(...) cudaMalloc3DArray(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocMipmappedArray(...) cudaMallocMipmappedArray(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocManaged(...) cudaMallocManaged(VRAM__FIRST_HERE(__VA_ARGS__))
+#define cudaMallocHost(...) cudaMallocHost(VRAM__FIRST(__VA_ARGS__))
+#define cudaHostAlloc(...) cudaHostAlloc(VRAM__FIRST(__VA_ARGS__))
+#define cudaHostRegister(...) cudaHostRegister(VRAM__FIRST(__VA_ARGS__))
+/* under the names that CUDA's own macros give: of streams per thread, of the second version */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
+#define cudaMallocAsync_ptsz(...) cudaMallocAsync_ptsz(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocFromPoolAsync_ptsz(...) cudaMallocFromPoolAsync_ptsz(VRAM__FIRST(__VA_ARGS__))
+#else
+#define cudaMallocAsync(...) cudaMallocAsync(VRAM__FIRST(__VA_ARGS__))
+#define cudaMallocFromPoolAsync(...) cudaMallocFromPoolAsync(VRAM__FIRST(__VA_ARGS__))
+#endif
+#define cuMemAlloc_v2(...) cuMemAlloc_v2(VRAM__FIRST(__VA_ARGS__))
+#define cuMemCreate(...) cuMemCreate(VRAM__FIRST(__VA_ARGS__))
+#endif
+/* into a tracker of the file's own, frees by pointer into the default one */
+#ifdef VRAM__OWN_TRACKER
+#define cudaIpcOpenMemHandle(...) cudaIpcOpenMemHandle(VRAM__FIRST(__VA_ARGS__))
+#define cudaMemPoolCreate(...) cudaMemPoolCreate(VRAM__FIRST(__VA_ARGS__))
+#define cudaMemPoolTrimTo(...) cudaMemPoolTrimTo(VRAM__FIRST(__VA_ARGS__))
+#define cuMemRetainAllocationHandle(...) cuMemRetainAllocationHandle(VRAM__FIRST(__VA_ARGS__))
+#define cuMemMap(...) cuMemMap(VRAM__FIRST(__VA_ARGS__))
+#define cuMemUnmap(...) cuMemUnmap(VRAM__FIRST(__VA_ARGS__))
+#define cudaFree(...) cudaFree(VRAM__ONLY(__VA_ARGS__))
+#define cudaFreeHost(...) cudaFreeHost(VRAM__ONLY(__VA_ARGS__))
+#define cudaHostUnregister(...) cudaHostUnregister(VRAM__ONLY(__VA_ARGS__))
+#define cudaFreeArray(...) cudaFreeArray(VRAM__ONLY(__VA_ARGS__))
+#define cudaFreeMipmappedArray(...) cudaFreeMipmappedArray(VRAM__ONLY(__VA_ARGS__))
+#define cudaIpcCloseMemHandle(...) cudaIpcCloseMemHandle(VRAM__ONLY(__VA_ARGS__))
+#define cudaMemPoolDestroy(...) cudaMemPoolDestroy(VRAM__ONLY(__VA_ARGS__))
+#define cuMemFree_v2(...) cuMemFree_v2(VRAM__ONLY(__VA_ARGS__))
+#define cuMemRelease(...) cuMemRelease(VRAM__ONLY(__VA_ARGS__))
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM) || defined(__CUDART_API_PER_THREAD_DEFAULT_STREAM)
+#define cudaFreeAsync_ptsz(...) cudaFreeAsync_ptsz(VRAM__FIRST(__VA_ARGS__))
+#else
+#define cudaFreeAsync(...) cudaFreeAsync(VRAM__FIRST(__VA_ARGS__))
+#endif
+#endif
+#endif /* __CUDA_ARCH__ */
 #endif /* VRAM_CUDA_REROUTE */
+
+#if defined(VRAM__REROUTE_SET) && defined(VRAM_CUDA_IMPLEMENTATION_INCLUDED)
+#error                                                                                             \
+    "VRAM_CUDA_REROUTE with nvcc or clang++: the implementation goes into a .c file (docs/cuda.md)"
+#endif

@@ -9,7 +9,8 @@
 
    Every call that takes or gives back memory is counted with the line that made it:
      #define VRAM_CUDA_REROUTE        cudaMalloc, cudaFree, ... of this file are counted: no other
-     #include "vram_cuda.h"           change (it includes cuda_runtime.h and cuda.h)
+     #include "vram_cuda.h"           change (it includes cuda_runtime.h and cuda.h). With nvcc and
+                                      clang++ the implementation is in another file, best in C
    or, without the macro, call vram_cudaMalloc(&p, bytes), vram_cudaFree(p), ... by name.
      VRAM_CUDA_TAG("weights");        a name for what this scope allocates
      VRAM_CUDA_MARK();                what came and went since the last mark, line by line
@@ -20,11 +21,13 @@
 
    Before the first include:
      VRAM_CUDA_REROUTE       see above; for the file that defines it
+     VRAM_CUDA_NO_LINES      with it: no macro at all, and no line of what allocates
      VRAM_CUDA_TRACKER t     which tracker the calls of a file count in; default vram_cuda_default()
    Before the include that makes the implementation:
-     VRAM_CUDA_LINKED        calls go to the CUDA runtime that the program is linked with; the
-                             default where cuda_runtime.h was included (nvcc does so)
-     VRAM_CUDA_DLOPEN        not so: the runtime is opened when it is first needed
+     VRAM_CUDA_LINKED        the program is to be linked with a CUDA runtime; the default where
+                             cuda_runtime.h was included (nvcc does so)
+     VRAM_CUDA_DLOPEN        the runtime is opened when it is first needed; the default is to look
+                             first for one that the program is linked with
      VRAM_CUDA_LIVE          allocations that the default tracker knows; default 32768
      VRAM_CUDA_OWNERS        call sites and tags of it; default 1023
      VRAM_CUDA_TRACE         events that it keeps for snapshots; default 0
@@ -64,9 +67,11 @@
      >>api       the CUDA and NVML functions that are used, as a table of pointers
      >>tracker   what counts: for wrappers, and for libraries that see the calls otherwise
      >>calls     the calls with their places in the program; marks, tags, regions
+     >>route     where CUDA's functions lead in files with VRAM_CUDA_REROUTE
      >>view      counters, and whose memory a device's memory is
      >>backend   pools over CUDA
      >>runner    a schedule of vram.h on a stream
+     >>adaptors  allocators and memory resources for C++
      >>reroute   VRAM_CUDA_REROUTE
 */
 #ifndef VRAM_CUDA_H_INCLUDED

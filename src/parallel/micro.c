@@ -136,6 +136,13 @@ static void vram__pipe_part_gradient(vram__pipe_run *r, const vram__part_event *
     s->leaf.accumulated(s, l);
 }
 
+/* Autocast's cache is emptied. */
+VRAM__FN void vram__pipe_cache_empty(vram__pipe_run *r) {
+  uint32_t k;
+  for (k = 0; r->p->clears && k < r->p->local; k++)
+    vram__slots_release(r->s, r->cache[k], r->p->stage[k].ncast);
+}
+
 static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                   const vram__part_event *e) {
   vram__step *const s = r->s;
@@ -145,7 +152,10 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
     s->node = e->node;
     s->stream = e->stream;
     r->own[e->id] = vram__pipe_alloc(r, e->bytes, e->cat);
-    if (e->kept && !s->failed)
+    if (e->cast) { /* the cache has it */
+      r->cache[k][e->cast - 1] = r->own[e->id];
+      r->own[e->id] = 0;
+    } else if (e->kept && !s->failed)
       vram__slot_retain(s, r->own[e->id]);
     break;
   case VRAM__PART_FREE:
@@ -157,6 +167,15 @@ static void vram__pipe_part_event(vram__pipe_run *r, uint32_t k, uint32_t mb,
   case VRAM__PART_STAYS:
     s->node = e->node;
     vram__blas_workspace_stays(s, e->id);
+    break;
+  case VRAM__PART_HOLD:
+    vram__slots_set(s, &vram__pipe_micro_at(r, k, mb)->copy[e->id], 1, &r->cache[k][e->id], 1);
+    break;
+  case VRAM__PART_DROP:
+    vram__slots_release(s, &vram__pipe_micro_at(r, k, mb)->copy[e->id], 1);
+    break;
+  case VRAM__PART_EMPTIED:
+    vram__pipe_cache_empty(r);
     break;
   case VRAM__PART_RETURNS:
     if (r->output)
@@ -201,7 +220,7 @@ static void vram__pipe_part_sends(vram__step *s, const vram__played *part) {
 /* Plays a part of microbatch mb on local stage k. */
 static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                            uint32_t which) {
-  const vram__played *part = r->p->stage[k].part + which + (mb != 0);
+  const vram__played *part = r->p->stage[k].part + which + vram__pipe_is_later(r->p, k, mb);
   vram__step *const s = r->s;
   uint32_t i;
   if (!part->known)
@@ -226,7 +245,8 @@ static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, u
   const int last = r->done[k] + 1 == r->count;
   if (vram__pipe_is_ddp(r) && last)
     vram__ddp_last_backward(r->s);
-  part = vram__pipe_part(r, k, mb, which + 2 * (uint32_t)(r->done[k] != 0));
+  part = vram__pipe_part(r, k, mb,
+                         which + vram__pipe_emptied(r->p, k, mb) + 2 * (uint32_t)(r->done[k] != 0));
   r->done[k]++;
   if (vram__pipe_is_ddp(r) && last)
     VRAM__WRAPPER_DO(r->s, backward_end);

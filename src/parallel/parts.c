@@ -22,7 +22,7 @@ static uint32_t vram__part_id(const vram__part_player *y, uint32_t id) {
 }
 
 /* The next event of the running part; NULL: nothing is written down. */
-static vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind) {
+VRAM__FN vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind) {
   vram__part_event *to;
   if (!y->part || y->t.failed)
     return NULL;
@@ -42,6 +42,7 @@ VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
   vram__part_event *to;
   if (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE)
     return;
+  vram__part_casts_look(y);
   to = vram__part_put(y, e->action == VRAM_ACTION_ALLOC ? VRAM__PART_ALLOC : VRAM__PART_FREE);
   if (!to)
     return;
@@ -51,6 +52,8 @@ VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
   to->stream = (uint8_t)e->stream;
   if (e->action == VRAM_ACTION_ALLOC) {
     to->id = y->part->ids++;
+    if (y->p->clears && !y->looks && e->category == VRAM_CATEGORY_AUTOCAST)
+      to->cast = ++y->made;
     return;
   }
   to->id = vram__part_id(y, (uint32_t)e->id);
@@ -102,7 +105,7 @@ VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int bac
   part->event = (vram__part_event *)(void *)(y->p->mem + y->p->used);
   part->count = part->ids = 0;
   part->known = 1;
-  y->stay = 0;
+  y->stay = y->made = 0;
   vram__memory_zero(y->t.r->communication, sizeof y->t.r->communication);
   y->part = part;
 }
@@ -284,11 +287,14 @@ static void vram__part_nodes(vram__step *t, const vram_node *n, const vram_node 
   vram__checkpoint_parts(t, n, end, vram__ranges_before(t, 0, n), vram__ranges_before(t, 0, end));
 }
 
-VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part, int casts) {
   vram__step *const t = &y->t;
   vram__pipe_stage *const s = y->s;
   const vram_node *const end = s->loss ? s->loss : s->end;
   uint32_t i;
+  if (!casts)
+    y->micro->pin = y->pin;
+  vram__part_casts_begin(y, !casts);
   vram__part_begin(y, part, 0);
   t->phase = VRAM_PHASE_FORWARD;
   t->cat = VRAM_CATEGORY_ACTIVATIONS;
@@ -309,7 +315,9 @@ VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part) {
   t->grad = 0;
   if (t->failed)
     return;
-  vram__part_forget_casts(y);
+  vram__part_casts_forward_end(y, casts);
+  if (!y->p->clears)
+    vram__part_forget_casts(y);
   for (i = 0; i < s->nout; i++)
     y->given[y->ngiven++] = vram__part_given(y, t->variable[t->name_of[s->out_value[i]->index]].t);
   y->given[y->ngiven++] = VRAM__ID_NONE;
@@ -453,6 +461,7 @@ VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
   t->gin = vram__backward_room(t);
   if (t->failed)
     return;
+  y->looks = y->p->clears;
   if (y->s->is_last)
     vram__backward(t, y->micro->loss);
   else {
@@ -470,5 +479,7 @@ VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
   vram__part_give_inputs(y);
   vram__part_drop_loss(y);
   vram__part_drop_roots(y);
+  vram__part_casts_look(y);
+  y->looks = 0;
   vram__part_end(y);
 }

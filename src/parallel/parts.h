@@ -8,12 +8,20 @@ typedef struct vram__part_root {
   uint32_t fn, out;
 } vram__part_root;
 
+/* A copy in autocast's cache, which is held so that it stays. */
+typedef struct vram__part_pin {
+  vram__tensor t;
+  uint32_t leaf;
+} vram__part_pin;
+
 /* A microbatch that is in flight while parts are played. */
 typedef struct vram__part_micro {
   uint32_t microbatch;
   uint32_t base, ids;             /* of its forward part: the number of its first id, how many */
   uint32_t input_base, input_ids; /* of its input part */
   vram__part_root *root;          /* nout of the stage */
+  vram__part_pin *pin;            /* copies that it has, */
+  uint32_t *held;                 /* and how often its records hold each */
   vram__tensor loss;
   struct vram__part_group *group; /* between input and weight part */
   uint32_t ngroup;
@@ -37,6 +45,11 @@ typedef struct vram__part_player {
   uint8_t *had;            /* by leaf: there is a gradient */
   uint32_t stay;           /* bit by workspace that stays: the running part has said so */
   vram_dtype dtype;        /* of the model, outside of parts */
+  vram__part_pin *pin;     /* copies that were made last */
+  uint32_t *others;        /* by copy: how often others hold it */
+  uint8_t *holds;          /* by copy: the part's microbatch does */
+  uint32_t made;           /* copies of the running part */
+  uint8_t looks, emptied;  /* of the running part: who holds copies may change; see EMPTIED */
   uint32_t *given, ngiven; /* what the running part gives */
   vram__wrapper units;     /* fully_shard's, as far as it is autograd's */
 } vram__part_player;
@@ -56,7 +69,7 @@ VRAM__FN void vram__part_hear(void *user, const vram_event *e);
 VRAM__FN void vram__part_hear_brief(vram__step *t, uint64_t bytes);
 VRAM__FN void vram__part_hear_stays(vram__step *t, uint32_t which);
 VRAM__FN vram__leaf *vram__part_input_leaf(vram__part_player *y, uint32_t i);
-VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part);
+VRAM__FN void vram__part_forward(vram__part_player *y, vram__played *part, int casts);
 VRAM__FN void vram__part_receive(vram__part_player *y, vram__part_incoming *in);
 VRAM__FN void vram__part_start(vram__part_player *y, vram__part_incoming *in);
 VRAM__FN void vram__part_start_over(vram__part_player *y, vram__part_incoming *in);
@@ -65,6 +78,14 @@ VRAM__FN void vram__part_give_inputs(vram__part_player *y);
 VRAM__FN void vram__part_drop_loss(vram__part_player *y);
 VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
                                   vram__part_incoming *in);
+
+VRAM__FN vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind);
+
+/* parts_cast.c */
+VRAM__FN void vram__part_casts_look(vram__part_player *y);
+VRAM__FN void vram__part_casts_begin(vram__part_player *y, int full);
+VRAM__FN void vram__part_casts_forward_end(vram__part_player *y, int made);
+VRAM__FN void vram__part_hear_emptied(vram__step *t);
 
 /* parts_split.c */
 VRAM__FN void vram__part_input(vram__part_player *y, vram__played *part, vram__part_incoming *in);

@@ -1,14 +1,15 @@
 /* >>parallel/parts_play    which parts a stage has, and in which order they are played */
 #include "parallel/parts.h"
 
-/* Which part an action is. had: the stage has gradients. */
-static uint32_t vram__part_of(const vram_stage_action *a, int had) {
-  const uint32_t later = a->microbatch != 0;
+/* Which part an action of local stage k is. had: the stage has gradients. */
+static uint32_t vram__part_of(const vram__pipe *p, uint32_t k, const vram_stage_action *a,
+                              int had) {
+  const uint32_t later = vram__pipe_is_later(p, k, a->microbatch);
   switch (a->kind) {
   case VRAM_STAGE_F:
     return VRAM__PART_FORWARD + later;
   case VRAM_STAGE_B:
-    return VRAM__PART_BACKWARD + (had ? 2u : 0u) + later;
+    return VRAM__PART_BACKWARD + vram__pipe_emptied(p, k, a->microbatch) + (had ? 2u : 0u) + later;
   case VRAM_STAGE_I:
     return VRAM__PART_INPUT + later;
   case VRAM_STAGE_W:
@@ -28,8 +29,11 @@ static uint32_t vram__part_needs(const vram__part_player *y, vram__part_need *ne
   int had = 0;
   for (i = 0; i < y->p->naction; i++) {
     const vram_stage_action *a = y->p->action + i;
-    const uint32_t part = vram__part_of(a, had);
-    if (a->stage != y->s->stage || part == VRAM__PARTS)
+    uint32_t part;
+    if (a->stage != y->s->stage)
+      continue;
+    part = vram__part_of(y->p, (uint32_t)(y->s - y->p->stage), a, had);
+    if (part == VRAM__PARTS)
       continue;
     had |= a->kind == VRAM_STAGE_B || a->kind == VRAM_STAGE_W;
     if (seen >> part & 1)
@@ -49,11 +53,14 @@ static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_inc
   const int known = part->known;
   uint32_t i;
   vram__memory_zero(&again, sizeof again);
+  if (which >= VRAM__PART_BACKWARD)
+    vram__part_casts_begin(y, which < VRAM__PART_EMPTY);
   if (known)
     part = &again;
   if (which < VRAM__PART_BACKWARD)
-    vram__part_forward(y, part);
-  else if (which < VRAM__PART_INPUT || (which >= VRAM__PART_WEIGHT && y->s->is_first))
+    vram__part_forward(y, part, which == VRAM__PART_FORWARD);
+  else if (which < VRAM__PART_INPUT || which >= VRAM__PART_EMPTY ||
+           (which >= VRAM__PART_WEIGHT && y->s->is_first))
     vram__part_backward(y, part, in);
   else if (which < VRAM__PART_WEIGHT)
     vram__part_input(y, part, in);
@@ -61,7 +68,8 @@ static void vram__part_play(vram__part_player *y, uint32_t which, vram__part_inc
     vram__part_weight(y, part);
   if (known)
     y->p->used = used;
-  if (which < VRAM__PART_BACKWARD || (which >= VRAM__PART_INPUT && !y->s->is_first))
+  if (which < VRAM__PART_BACKWARD ||
+      (which >= VRAM__PART_INPUT && which < VRAM__PART_EMPTY && !y->s->is_first))
     return; /* what came for an input part stays for its weight part */
   for (i = 0; i < y->s->nout && !y->t.failed; i++)
     if (in[i].at.d) {
@@ -177,11 +185,13 @@ static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
   vram__step *const t = &y->t;
   vram__part_need need[VRAM__PARTS];
   vram__part_micro micro[VRAM__PARTS];
+  const uint32_t k = (uint32_t)(y->s - y->p->stage);
   uint32_t i, j, n, count;
   vram__memory_zero(micro, sizeof micro);
   n = vram__part_needs(y, need);
   count = vram__part_micros(need, n, micro);
   y->first = NULL;
+  y->pin = NULL;
   for (i = 0; i < count && !t->failed; i++) {
     y->micro = micro + i;
     y->micro->root = (vram__part_root *)vram__memory_take(
@@ -190,7 +200,7 @@ static int vram__part_stage(vram__part_player *y, vram__part_incoming *in) {
       return vram__pipe_fail(y->p, VRAM_ERR_MEMORY, NULL);
     if (!micro[i].microbatch)
       y->first = micro + i;
-    vram__part_play(y, VRAM__PART_FORWARD + (micro[i].microbatch != 0), in);
+    vram__part_play(y, VRAM__PART_FORWARD + vram__pipe_is_later(y->p, k, micro[i].microbatch), in);
   }
   for (i = 0; i < n && !t->failed; i++) {
     for (j = 0; micro[j].microbatch != need[i].microbatch;)
@@ -250,7 +260,9 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.had = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
   y.given = (uint32_t *)vram__pipe_take(p, (most + UINT64_C(1)) * sizeof *y.given);
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
-  if (!y.had || !y.given || !in)
+  y.others = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.others);
+  y.holds = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
+  if (!y.had || !y.given || !in || !y.others || !y.holds || !vram__pipe_casts_find(p))
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);
@@ -259,6 +271,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   y.dtype = y.t.dtype;
   y.t.brief = vram__part_hear_brief;
   y.t.stays = vram__part_hear_stays;
+  y.t.emptied = vram__part_hear_emptied;
   if (p->parallel->wrapper && p->parallel->wrapper != VRAM_WRAPPER_FSDP2)
     y.t.leaf.accumulated = vram__part_accumulated;
   if (vram__pipe_splits(p))
@@ -278,6 +291,7 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   p->workspace = report.workspace_bytes;
   p->cudnn = report.cudnn_bytes.upper;
   p->runs_cudnn = report.runs_cudnn;
-  p->autocast = vram__autocast_leave(&y.t);
+  if (!p->clears)
+    p->autocast = vram__autocast_leave(&y.t);
   return 1;
 }

@@ -11,6 +11,32 @@ static int vram__pipe_keeps_outputs(const vram__pipe *p) {
   return 0;
 }
 
+/* Slots of autocast's copies: of the cache, and of each microbatch. */
+static int vram__pipe_run_casts(vram__pipe_run *r) {
+  vram__step *const s = r->s;
+  const vram__pipe *p = r->p;
+  uint64_t n = 0;
+  uint32_t k, mb, *at;
+  for (k = 0; k < p->local; k++)
+    n += (p->microbatches + UINT64_C(1)) * p->stage[k].ncast;
+  r->cache = (uint32_t **)vram__memory_take(s->mem, &s->used, s->cap,
+                                            p->local * (uint64_t)sizeof *r->cache);
+  at = (uint32_t *)vram__memory_take(s->mem, &s->used, s->cap, (n + 1) * sizeof *at);
+  if (!r->cache || !at) {
+    s->failed = VRAM_ERR_MEMORY;
+    return 0;
+  }
+  vram__memory_zero(at, n * sizeof *at);
+  for (k = 0; k < p->local; k++) {
+    const uint32_t each = p->stage[k].ncast;
+    r->cache[k] = at;
+    for (mb = 0; mb < p->microbatches; mb++)
+      vram__pipe_micro_at(r, k, mb)->copy = at + (mb + (size_t)1) * each;
+    at += (p->microbatches + (size_t)1) * each;
+  }
+  return 1;
+}
+
 /* Memory of a run. */
 static int vram__pipe_run_take(vram__pipe_run *r) {
   vram__step *const s = r->s;
@@ -55,7 +81,7 @@ static int vram__pipe_run_take(vram__pipe_run *r) {
       m->sent = m->gout + p->stage[k].nout;
       at = m->sent + p->stage[k].nout;
     }
-  return 1;
+  return !p->clears || vram__pipe_run_casts(r);
 }
 
 /* ---- buffers that stay from step to step */
@@ -291,6 +317,8 @@ VRAM__FN void vram__pipe_play(vram__step *s) {
     vram__pipe_runtime(&r);
   vram__pipe_merge(&r);
   vram__pipe_communicate(s);
+  if (!s->failed)
+    vram__pipe_cache_empty(&r);
   for (k = 0; k < p->local && !s->failed; k++) {
     if (vram__pipe_micro_at(&r, k, 0)->live)
       vram__slots_release(s, vram__pipe_micro_at(&r, k, 0)->live,
@@ -541,6 +569,9 @@ VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options 
 
   n = vram__sum_or_overflow(n, vram__product_or_overflow(micros, 512));
   n = vram__sum_or_overflow(n, graph_bytes);
+  if (o->amp && o->ncheckpoint)
+    n = vram__sum_or_overflow(n,
+                              vram__product_or_overflow(micros + local, g->nparam * UINT64_C(8)));
   if (p->wrapper == VRAM_WRAPPER_FSDP2)
     n = vram__sum_or_overflow(
         n, vram__product_or_overflow(local, vram__fsdp_bytes(g, o) + g->nvalue *

@@ -18,6 +18,9 @@ enum {
   VRAM__PART_STAYS,    /* a library's workspace that stays: id */
   VRAM__PART_RETURNS,  /* the module has returned, and the schedule's loss_fn begins */
   VRAM__PART_GRADIENT, /* a parameter has a gradient, or more of it */
+  VRAM__PART_HOLD,     /* the microbatch holds the copy `id` of autocast's cache, */
+  VRAM__PART_DROP,     /* and lets it go */
+  VRAM__PART_EMPTIED,  /* the cache is emptied, of all stages */
   VRAM__PART_UNIT      /* of a wrapper whose parameters are gathered for units: what it does then
                           depends on what it did before, and whoever plays the part plays it */
 };
@@ -30,8 +33,8 @@ typedef struct vram__part_event {
   uint8_t kind;
   uint8_t cat; /* of a gradient: its dtype */
   uint8_t stream;
-  uint8_t kept;    /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
-  uint32_t unused; /* a whole number of 8 bytes everywhere: each is taken behind the last one */
+  uint8_t kept;  /* whoever plays the part holds it, too; of a gradient: by AccumulateGrad */
+  uint32_t cast; /* of an allocation: autocast's copy of that number, + 1; 0: none */
 } vram__part_event;
 
 /* Ids of a part: its own; those of the forward part of the same microbatch, numbered as they live
@@ -57,13 +60,15 @@ typedef struct vram__played {
 } vram__played;
 
 /* Which parts there are: of the first microbatch or a later one, and those that make gradients
-   before there are any or behind that. */
+   before there are any or behind that. Where autocast's cache is emptied, of one that casts or one
+   that finds it filled, and backward parts of either that find it empty, too. */
 enum {
   VRAM__PART_FORWARD,
   VRAM__PART_BACKWARD = 2,
   VRAM__PART_INPUT = 6,
   VRAM__PART_WEIGHT = 8,
-  VRAM__PARTS = 12
+  VRAM__PART_EMPTY = 12,
+  VRAM__PARTS = 16
 };
 
 typedef struct vram__pipe_stage {
@@ -76,6 +81,8 @@ typedef struct vram__pipe_stage {
   vram_value **in_value, **out_value; /* of the rank's graph */
   const vram_node *loss;              /* where the schedule's loss_fn begins; NULL: it is last */
   uint8_t is_first, is_last;
+  uint8_t has_ranges, is_cached; /* nodes run again in its backward; while one looks for that */
+  uint32_t ncast;                /* copies in autocast's cache, where that is emptied */
   vram__played part[VRAM__PARTS];
 } vram__pipe_stage;
 
@@ -105,6 +112,8 @@ typedef struct vram__pipe {
   uint32_t naction;
   vram_range *range;         /* nodes that are checkpointed, of the rank's graph: */
   uint32_t nrange;           /* so many */
+  uint8_t *casts, *full;     /* see vram__pipe_casts_find */
+  uint8_t clears;            /* what runs again empties autocast's cache */
   uint32_t ndata;            /* inputs of the model that some local stage uses: the first ones */
   uint64_t target;           /* bytes of the batch's target where the loss is in the model */
   uint64_t saved, autocast;  /* bytes: of a microbatch on all local stages */
@@ -141,3 +150,18 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
 VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *scratch,
                               uint64_t bytes);
 VRAM__FN int vram__pipe_fail(vram__pipe *p, vram_result code, const char *what);
+
+/* parts_cast.c */
+VRAM__FN int vram__pipe_casts_find(vram__pipe *p);
+
+/* Is it a later microbatch of local stage k, as to its parts? */
+static inline uint32_t vram__pipe_is_later(const vram__pipe *p, uint32_t k, uint32_t mb) {
+  return p->casts ? !p->casts[(uint64_t)k * p->microbatches + mb] : mb != 0;
+}
+
+/* What is added to its backward parts. */
+static inline uint32_t vram__pipe_emptied(const vram__pipe *p, uint32_t k, uint32_t mb) {
+  return p->casts && !p->full[(uint64_t)k * p->microbatches + mb]
+             ? VRAM__PART_EMPTY - VRAM__PART_BACKWARD
+             : 0;
+}

@@ -9,6 +9,7 @@ typedef struct vram__pipe_micro {
   uint32_t *sent;                  /* outputs that are being sent */
   uint32_t *held;                  /* gradients of inputs, as .grad of the inputs */
   uint32_t loss;
+  uint32_t *copy;        /* by copy of a weight in autocast's cache: its slot, if this holds it */
   uint32_t *cast, ncast; /* what autocast's cache still has of it */
 } vram__pipe_micro;
 
@@ -31,6 +32,7 @@ typedef struct vram__pipe_run {
   vram__pipe_micro *micro; /* local stages times microbatches */
   uint32_t *own;           /* slots of the running part */
   uint32_t **table;        /* by local stage: tables that nobody uses; the first word leads on */
+  uint32_t **cache;        /* by local stage: slots of copies in autocast's cache */
   uint8_t *taken;          /* by slot of the running part: some gradient lies in it */
   uint32_t *done;          /* by local stage: backward passes whose gradients are there */
   uint8_t *flow;           /* by local stage: of fully_shard, VRAM__FLOW_ */
@@ -42,6 +44,7 @@ typedef struct vram__pipe_run {
 
 /* micro.c */
 VRAM__FN void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n);
+VRAM__FN void vram__pipe_cache_empty(vram__pipe_run *r);
 VRAM__FN void vram__slots_release_sent(vram__pipe_run *r, uint32_t *slot, uint32_t n);
 VRAM__FN int vram__pipe_is_here(const vram__pipe *p, uint32_t stage);
 VRAM__FN void vram__slots_set(vram__step *s, uint32_t *var, uint32_t nvar, const uint32_t *slot,

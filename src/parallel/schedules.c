@@ -125,7 +125,8 @@ static void vram__pipe_fold_begin(vram__pipe_run *r, uint32_t warm) {
   const vram__step *s = r->s;
   const uint32_t rounds = r->count - warm;
   if (!s->o->layers_once || s->replay || s->cuts || s->o->event || s->o->nodes ||
-      s->count.stop_at || r->chunk || r->p->parallel->hook || r->p->differ || r->p->buffer)
+      s->count.stop_at || r->chunk || r->p->parallel->hook || r->p->differ || r->p->buffer ||
+      r->p->clears)
     return;
   r->fold.warm = warm > VRAM__WARM_PLAYED ? warm - VRAM__WARM_PLAYED : 0;
   r->fold.rounds = rounds > VRAM__ROUNDS_PLAYED ? rounds - VRAM__ROUNDS_PLAYED : 0;

@@ -187,9 +187,6 @@ static const char *vram__pipe_unplayed(const vram__pipe *p, const vram_step_opti
   if (g->ncheckpoint)
     return "a text with checkpoint blocks, cut into stages, is not played (expected calls around "
            "layers: --checkpoint layers)";
-  if (o->ncheckpoint && o->amp)
-    return "autocast around a pipeline with checkpointed nodes is not played: what runs again "
-           "empties its cache for all microbatches";
   if (o->ncheckpoint && o->reentrant)
     return "reentrant checkpoints in a pipeline are not played";
   if (g->nstep || g->nbackward || g->nkept || g->ncache || g->nzero_grad || g->nfrozen)
@@ -607,6 +604,12 @@ static void vram__stage_ranges_end(vram__stage_copy *c) {
   for (i = 0; i < c->o->ncheckpoint; i++)
     if (c->range[i].first)
       p->range[p->nrange++] = c->range[i];
+  for (i = 0; i < p->nrange; i++)
+    for (k = 0; k < p->local; k++)
+      p->stage[k].has_ranges |=
+          p->range[i].first->index >= p->stage[k].first->index &&
+          (!p->stage[k].end || p->range[i].first->index < p->stage[k].end->index);
+  p->clears = c->o->amp && p->nrange;
   for (k = 0; k < p->local && p->nrange; k++)
     for (i = 0; i < p->stage[k].nout; i++)
       p->stage[k].out_value[i]->flags |= VRAM__OUTPUT;

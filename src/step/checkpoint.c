@@ -45,6 +45,7 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
                                        vram__tensor *out, vram__mark *m) {
   const vram_node *n, *end = r->last->next;
   const uint8_t resets = r->nnamed && !(r->flags & VRAM_CHECKPOINT_FORGETS_RNG);
+  const uint8_t inside = s->autocasts_backward; /* this one is a backward of its own no longer */
   uint8_t cat = s->cat;
   uint32_t i;
   for (n = r->first; n != end; n = n->next)
@@ -60,6 +61,7 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   }
   s->cat = VRAM_CATEGORY_ACTIVATIONS;
   s->grad = 1;
+  s->autocasts_backward = 0;
   s->rnn_reset |= resets; /* set_device_states, for the devices of the inputs */
   end = vram__checkpoint_parts(s, r->first, end, (uint32_t)(r - s->call.range) + 1, r->behind);
   s->rnn_reset |= resets; /* fork_rng ends */
@@ -71,6 +73,9 @@ static void vram__checkpoint_run_again(vram__step *s, const vram__range *r, cons
   s->grad = 0;
   s->call.mute = 0;
   s->cat = cat;
+  s->autocasts_backward = inside;
+  if (inside && s->emptied)
+    s->emptied(s);
   vram__autocast_leave(s);
   for (n = r->first; n != end && !s->failed; n = n->next)
     for (i = 0; i < n->nout; i++) {

@@ -379,6 +379,7 @@ struct vram__step {
   struct vram__layers *layers; /* that are alike, of which some are not played; or NULL */
   struct vram__pipe *pipe;     /* a rank of a pipeline, or NULL */
   void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
+  void (*emptied)(vram__step *); /* before what runs again inside autocast empties its cache */
   void (*stays)(vram__step *, uint32_t); /* hears of a workspace that would stay, and sees to it */
 
   uint8_t *mem;

@@ -4,20 +4,34 @@
 
 __attribute__((constructor)) static void begin(void) { fake_reset(); }
 
-int cudaMalloc(void **p, size_t n);
-int cudaFree(void *p);
-int cudaGetDevice(int *d);
-int cudaSetDevice(int d);
-int cudaGetDeviceCount(int *n);
-int cudaMemGetInfo(size_t *available, size_t *total);
-int cudaDriverGetVersion(int *v);
-int cudaDeviceGetPCIBusId(char *id, int n, int device);
-
-int cudaMalloc(void **p, size_t n) { return Malloc(p, n); }
-int cudaFree(void *p) { return Free(p); }
-int cudaGetDevice(int *d) { return GetDevice(d); }
-int cudaSetDevice(int d) { return SetDevice(d); }
-int cudaGetDeviceCount(int *n) { return GetDeviceCount(n); }
-int cudaMemGetInfo(size_t *available, size_t *total) { return MemGetInfo(available, total); }
-int cudaDriverGetVersion(int *v) { return DriverGetVersion(v); }
-int cudaDeviceGetPCIBusId(char *id, int n, int device) { return DeviceGetPCIBusId(id, n, device); }
+#define REAL(name, parameters, call)                                                               \
+  int cuda##name parameters;                                                                       \
+  int cuda##name parameters { return call; }
+REAL(Malloc, (void **p, size_t n), Malloc(p, n))
+REAL(MallocPitch, (void **p, size_t *pitch, size_t width, size_t height),
+     MallocPitch(p, pitch, width, height))
+REAL(MallocManaged, (void **p, size_t n, unsigned flags), MallocManaged(p, n, flags))
+REAL(MallocHost, (void **p, size_t n), MallocHost(p, n))
+REAL(HostAlloc, (void **p, size_t n, unsigned flags), HostAlloc(p, n, flags))
+REAL(MallocAsync, (void **p, size_t n, void *stream), MallocAsync(p, n, stream))
+REAL(MallocFromPoolAsync, (void **p, size_t n, void *pool, void *stream),
+     MallocFromPoolAsync(p, n, pool, stream))
+REAL(Free, (void *p), Free(p))
+REAL(FreeHost, (void *p), FreeHost(p))
+REAL(FreeAsync, (void *p, void *stream), FreeAsync(p, stream))
+REAL(MemPoolCreate, (void **pool, const void *prop), MemPoolCreate(pool, prop))
+REAL(MemPoolDestroy, (void *pool), MemPoolDestroy(pool))
+REAL(MemPoolGetAttribute, (void *pool, int what, void *value),
+     MemPoolGetAttribute(pool, what, value))
+REAL(DeviceGetMemPool, (void **pool, int device), DeviceGetMemPool(pool, device))
+REAL(DeviceReset, (void), DeviceReset())
+REAL(StreamIsCapturing, (void *stream, int *status), StreamIsCapturing(stream, status))
+REAL(GetDevice, (int *d), GetDevice(d))
+REAL(SetDevice, (int d), SetDevice(d))
+REAL(GetDeviceCount, (int *n), GetDeviceCount(n))
+REAL(GetLastError, (void), GetLastError())
+REAL(PeekAtLastError, (void), 0)
+REAL(MemGetInfo, (size_t * available, size_t *total), MemGetInfo(available, total))
+REAL(DriverGetVersion, (int *v), DriverGetVersion(v))
+REAL(RuntimeGetVersion, (int *v), RuntimeGetVersion(v))
+REAL(DeviceGetPCIBusId, (char *id, int n, int device), DeviceGetPCIBusId(id, n, device))

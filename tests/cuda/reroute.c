@@ -1,18 +1,21 @@
 /* VRAM_CUDA_REROUTE beside CUDA's headers, by C, C++ and nvcc: each call that allocates is counted
-   where it stands. HEADERS 1: CUDA's first, 2: afterwards, 0: not asked for. With a CUDA runtime
-   and no driver every call answers, and nothing is counted. */
+   where it stands. HEADERS 1: CUDA's first, 2: afterwards, 0: not asked for; IMPLEMENTATION: this
+   file has it. With a CUDA runtime and no driver every call answers, and nothing is counted. */
 #if HEADERS == 1
 #include <cuda_runtime.h>
 #endif
 #define VRAM_CUDA_REROUTE
+#ifdef IMPLEMENTATION
 #define VRAM_IMPLEMENTATION
 #define VRAM_CUDA_IMPLEMENTATION
+#endif
 #include "../../vram_cuda.h"
 #if HEADERS == 2
 #include <cuda.h>
 #include <cuda_runtime.h>
 #endif
 #include <stdio.h>
+#include <string.h>
 
 static int failed;
 static void is(int result, const char *what) {
@@ -84,11 +87,9 @@ int main(void) {
   IS(cudaMallocHost(&p, 100));
   IS(cudaHostAlloc(&p, 100, 0));
   IS(cudaMallocArray(&array, &c, 4));
-#ifdef __CUDACC__
   IS(cudaMallocAsync(&p, 100, 0));
   IS(cudaMallocAsync(&p, 100, pool, 0));
   IS(cudaMallocFromPoolAsync(&p, 100, pool, 0));
-#endif
 #endif
   IS(cudaDeviceReset());
   printf("%s\n", failed ? "failed" : "rerouted");

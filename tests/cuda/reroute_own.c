@@ -1,0 +1,42 @@
+/* A rerouted file with a tracker of its own, in C and C++: what it allocates and frees by calls is
+   counted there, and lines are told of calls through structures, too. */
+#define VRAM_CUDA_TRACKER (&mine)
+#define VRAM_CUDA_REROUTE
+#include "../../vram_cuda.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+static vram_cuda_tracker mine;
+static vram_owner list[16];
+
+struct table {
+  cudaError_t (*cudaMalloc)(void **p, size_t n);
+  cudaError_t (*cudaFree)(void *p);
+};
+
+static uint64_t held(void) {
+  return vram_cuda_memory_allocated(&mine, 0) + vram_cuda_memory_allocated(&mine, VRAM_DEVICE_HOST);
+}
+
+int main(void) {
+  struct table t = {cudaMalloc, cudaFree};
+  vram_cuda_api api;
+  void *p[2], *q, *memory;
+  uint32_t n, line;
+  int good;
+  vram_result r = vram_cuda_api_linked(&api, NULL);
+  memory = malloc((size_t)vram_cuda_tracker_bytes(NULL));
+  if (r || vram_cuda_tracker_init(&mine, &api, NULL, memory, vram_cuda_tracker_bytes(NULL), NULL))
+    return 1;
+  good = !cudaMalloc(p, 1000) && !cudaHostAlloc(&p[1], 100, 0);
+  good = good && held() == 1100 && !cudaFree(*p) && !cudaFreeHost(p[1]) && held() == 0;
+  line = __LINE__ + 1;
+  good = good && !t.cudaMalloc(&q, 500);
+  n = vram_ledger_owners(&mine.ledger, 0, list, 16);
+  good = good && held() == 500 && n == 1 && list[0].line == line && !t.cudaFree(q) && held() == 0;
+  good = good && !cudaMallocAsync(&q, 500, NULL) && held() == 500 && !cudaFreeAsync(q, NULL);
+  good = good && held() == 0 && mine.ledger.unknown_frees == 0;
+  good = good && vram_cuda_memory_allocated(NULL, 0) == 0 && vram_cuda_default() != &mine;
+  printf("%s\n", good ? "counted" : "failed");
+  return !good;
+}
