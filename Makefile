@@ -28,7 +28,7 @@ build/tool/%.o: tools/%.c build/tool/flags
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
-build/tool/vram_run.o: tools/preload.h vram_cuda.h
+$(patsubst tools/%.c,build/tool/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
 # other flags: all of it anew; but what was built with them is installed as it is
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool

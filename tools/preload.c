@@ -581,12 +581,15 @@ static char *report_stack;
 static void begin_report(void) {
   section->last = 0;
   section->report[0] = 0;
-  section->reports++;
 }
+
+/* vram run looks at this number: the report is whole. */
+static void end_report(void) { __atomic_fetch_add(&section->reports, 1, __ATOMIC_RELEASE); }
 
 static void make_report(void) {
   begin_report();
   vram_cuda_on_oom(report.t, report.kind, report.device, report.bytes, report.stream, report.owner);
+  end_report();
 }
 
 /* 0: there is no memory for it. */
@@ -1245,6 +1248,7 @@ static void *torch_none(size_t size) {
     pthread_mutex_lock(&report_lock);
     begin_report();
     append_report(text, strlen(text));
+    end_report();
     pthread_mutex_unlock(&report_lock);
   }
   raise_out_of_memory(text);

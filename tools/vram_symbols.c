@@ -372,6 +372,7 @@ static char *symbols_output(char *const argv[], time_t until) {
       _exit(127);
     close(ends[0]);
     close(ends[1]);
+    (void)unsetenv("DEBUGINFOD_URLS"); /* nothing is fetched */
     execvp(argv[0], argv);
     _exit(127);
   }
@@ -409,16 +410,19 @@ static char *symbols_output(char *const argv[], time_t until) {
   return text;
 }
 
-static int symbols_program; /* which of the two is there; 2: none */
+/* Which of the two is there; 2: none. addr2line has the outer function's name for what was inlined
+   there, if the symbols have no other. */
+enum { SYMBOLIZER, ADDR2LINE, NO_PROGRAM };
+static int symbols_program;
 
 /* Asks for the lines of m's addresses, which lie in `path`. */
 static void symbols_lines(symbol_module *m, const char *path, time_t until) {
   static char address[SYMBOLS_BATCH][24];
   char *argv[SYMBOLS_BATCH + 16], object[4200], *text;
   uint32_t i = m->resolved, n, k;
-  while (i < m->n && symbols_program < 2 && time(NULL) < until) {
+  while (i < m->n && symbols_program < NO_PROGRAM && time(NULL) < until) {
     k = 0;
-    if (symbols_program == 0) {
+    if (symbols_program == ADDR2LINE) {
       static char *const words[] = {"addr2line", "-a", "-f", "-i", "-C", "-e"};
       for (k = 0; k < sizeof words / sizeof *words; k++)
         argv[k] = words[k];
@@ -540,6 +544,11 @@ const symbol *symbols_at(symbol_module *m, uint64_t returns_to, const char *name
   if (!a->is && name)
     a->is = (symbol *)calloc(1, sizeof *a->is);
   for (s = a->is; s; s = s->outer) {
+    if (s->outer && s->outer->function &&
+        (!s->function || !strcmp(s->function, s->outer->function))) {
+      s->function = "(inlined)";
+      continue;
+    }
     if (!s->function && !s->outer && name)
       s->function = name;
     if (s->function)
