@@ -205,6 +205,7 @@ static void *find_in(const object_names *o, const char *name) {
   X(close)                                                                                         \
   X(read)                                                                                          \
   X(write)                                                                                         \
+  X(readlink)                                                                                      \
   X(mmap)                                                                                          \
   X(munmap)                                                                                        \
   X(pthread_mutex_init)                                                                            \
@@ -294,6 +295,7 @@ PASS(int, open, (const char *path, int flags, ...), (path, flags)) /* no file is
 PASS(int, close, (int fd), (fd))
 PASS(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n))
 PASS(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n))
+PASS(ssize_t, readlink, (const char *path, char *to, size_t n), (path, to, n))
 PASS(void *, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t from),
      (at, n, prot, flags, fd, from))
 PASS(int, munmap, (void *at, size_t n), (at, n))
