@@ -448,7 +448,7 @@ net::Tensor"
     taken="$(line $source taken) take"
     tool run --stack 2 --report "$work/report" -- "$python" frames.py >"$work/log" 2>&1
     equal "Python: exit status" 0 $?
-    named "Python: lines and functions" "$taken < ä.py:1 <module>
+    named "Python: lines and functions" "$taken < $(printf "\303\244").py:1 <module>
 $taken < $(line $source 'a thread') <lambda>
 $taken < $(line $source 'a lambda') <lambda>
 $taken < $(line $source 'a generator') generator

@@ -49,7 +49,7 @@ typedef struct run_part { /* of a process */
   int running;
   const char *report; /* of a failed allocation; "": none */
   /* by owner: the places of its frames, what is inlined before what it is in; NULL: none */
-  const struct run_step **step;
+  struct run_step **step;
 } run_part;
 
 typedef struct run_step {

@@ -352,7 +352,7 @@ static void run_names(run_part *part) {
   run_line line;
   uint32_t i, k, n = 0;
   part->report = r->report;
-  part->step = (const run_step **)calloc(RUN_OWNERS + 1, sizeof *part->step);
+  part->step = (run_step **)calloc(RUN_OWNERS + 1, sizeof *part->step);
   for (i = 0; i < p->frames; i++)
     if (p->frame[i].module < p->modules)
       symbols_ask(run_module_of(r, p, &p->frame[i]), p->frame[i].at);
@@ -460,7 +460,7 @@ int run_open(const run_state *s, uint32_t i, run_part *p, int *status) {
 void run_close(run_part *p) {
   uint32_t i;
   for (i = 0; p->step && i <= RUN_OWNERS; i++) {
-    run_step *s = (run_step *)p->step[i], *next;
+    run_step *s = p->step[i], *next;
     for (; s; s = next) {
       next = s->outer;
       free(s);

@@ -279,7 +279,7 @@ static const char debug_root[] = "/usr/lib/debug";
 static int debug_by_id(debug_search *d, elf_file *f) {
   const char *cache = getenv("DEBUGINFOD_CACHE_PATH"), *home = getenv("HOME");
   char hex[129], path[4096];
-  uint32_t i;
+  size_t i;
   if (d->id_bytes < 2)
     return 0;
   for (i = 0; i < d->id_bytes; i++)
@@ -417,23 +417,16 @@ static int symbols_program;
 
 /* Asks for the lines of m's addresses, which lie in `path`. */
 static void symbols_lines(symbol_module *m, const char *path, time_t until) {
+  static char words[][7][24] = {{"llvm-symbolizer", "--output-style=GNU", "--addresses",
+                                 "--inlines", "--demangle", "--functions", ""},
+                                {"addr2line", "-a", "-f", "-i", "-C", "-e", ""}};
   static char address[SYMBOLS_BATCH][24];
   char *argv[SYMBOLS_BATCH + 16], object[4200], *text;
   uint32_t i = m->resolved, n, k;
   while (i < m->n && symbols_program < NO_PROGRAM && time(NULL) < until) {
-    k = 0;
-    if (symbols_program == ADDR2LINE) {
-      static char *const words[] = {"addr2line", "-a", "-f", "-i", "-C", "-e"};
-      for (k = 0; k < sizeof words / sizeof *words; k++)
-        argv[k] = words[k];
-      snprintf(object, sizeof object, "%s", path);
-    } else {
-      static char *const words[] = {"llvm-symbolizer", "--output-style=GNU", "--addresses",
-                                    "--inlines",       "--demangle",         "--functions"};
-      for (k = 0; k < sizeof words / sizeof *words; k++)
-        argv[k] = words[k];
-      snprintf(object, sizeof object, "--obj=%s", path);
-    }
+    for (k = 0; *words[symbols_program][k]; k++)
+      argv[k] = words[symbols_program][k];
+    snprintf(object, sizeof object, "%s%s", symbols_program == SYMBOLIZER ? "--obj=" : "", path);
     argv[k++] = object;
     for (n = 0; n < SYMBOLS_BATCH && i + n < m->n; n++) {
       snprintf(address[n], sizeof address[n], "0x%" PRIx64, m->answer[i + n].at);
