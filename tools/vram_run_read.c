@@ -271,13 +271,14 @@ typedef struct run_rename {
 
 /* The report with the names that are known now. */
 static const char *run_renamed(const char *report, const run_rename *name, uint32_t n) {
-  char *text = (char *)malloc(4 * RUN_REPORT), *to = text;
+  const size_t room = (size_t)4 * RUN_REPORT;
+  char *text = (char *)malloc(room), *to = text;
   const char *kept, *from = report;
   size_t most, len, put;
   uint32_t i, best;
   if (!text)
     return report;
-  while (*from && to < text + 4 * RUN_REPORT - 2) {
+  while (*from && to < text + room - 2) {
     for (i = 0, best = n, most = 0; i < n && (from == report || from[-1] == ' '); i++) {
       len = strlen(name[i].was);
       if (len > most && !strncmp(from, name[i].was, len) &&
@@ -289,7 +290,7 @@ static const char *run_renamed(const char *report, const run_rename *name, uint3
       continue;
     }
     put = strlen(name[best].is);
-    if (put > (size_t)(text + 4 * RUN_REPORT - 2 - to))
+    if (put > (size_t)(text + room - 2 - to))
       break;
     memcpy(to, name[best].is, put);
     to += put;

@@ -46,14 +46,13 @@ const char *symbols_keep(const char *text) {
   static size_t left;
   const size_t n = strlen(text) + 1;
   char *to;
-  if (n > left) {
+  if (!room || n > left) {
+    to = (char *)malloc(n > 65536 ? n : 65536);
+    if (!to)
+      return NULL;
+    room = to;
     left = n > 65536 ? n : 65536;
-    room = (char *)malloc(left);
-    if (!room)
-      left = 0;
   }
-  if (n > left)
-    return NULL;
   to = room;
   memcpy(to, text, n);
   room += n;
