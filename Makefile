@@ -14,7 +14,7 @@ Q = $(if $(V),,@)
 SAY = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,echo)
 
 # the command: its units and the library, tools/vram_impl.c
-LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl)
+LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl) -lpthread
 PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
 TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
@@ -46,7 +46,7 @@ PRELOAD_C = $(wildcard tools/preload*.c)
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(SAY) "  $@"
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
-	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL) -lpthread
+	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
@@ -84,7 +84,7 @@ help:
 	@echo "make pictures  the pictures of README.md and docs"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
-	@echo "make install   headers, library, command, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
+	@echo "make install   headers, library, command, exporter, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
@@ -232,7 +232,7 @@ net-report:
 	grep -q "VRAM_NET_BEGIN[A-Z_]*[(] *$$name *," "$(NET)" || \
 	  { echo "$(NET) has no network NAME=$$name" >&2; exit 1; }; \
 	flags="-std=c99 -I. -DNET_FILE=\"$(abspath $(NET))\" -DNET_NAME=$$name"; \
-	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ROW' >build/net_rows.inc && \
+	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ *ROW' >build/net_rows.inc && \
 	$(CC) $$flags -O0 -Ibuild -DNET_ROWS='"net_rows.inc"' -o build/net_report tools/net_report.c
 	@build/net_report
 
@@ -267,18 +267,25 @@ CMAKEDIR ?= $(DATADIR)/cmake/vram
 BASHCOMPDIR ?= $(DATADIR)/bash-completion/completions
 ZSHCOMPDIR ?= $(DATADIR)/zsh/site-functions
 FISHCOMPDIR ?= $(DATADIR)/fish/vendor_completions.d
+PYTHONDIR ?= $(DATADIR)/vram
 INSTALL ?= install
 
 # paths below PREFIX are written relative to it, so that the installed tree can be moved
 PC_INCLUDEDIR = $(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR))
 PC_LIBDIR = $(subst $(PREFIX)/,$${prefix}/,$(LIBDIR))
-UP = $(shell echo '$(subst <$(PREFIX)/,,<$(CMAKEDIR))' | sed 's:[^/][^/]*:..:g')
-CMAKE_INCLUDE = $(if $(and $(findstring <$(PREFIX)/,<$(INCLUDEDIR)),$(findstring <$(PREFIX)/,<$(CMAKEDIR))),$${CMAKE_CURRENT_LIST_DIR}/$(UP)/$(subst <$(PREFIX)/,,<$(INCLUDEDIR)),$(INCLUDEDIR))
+UP = $(shell echo '$(subst <$(PREFIX)/,,<$(1))' | sed 's:[^/][^/]*:..:g')
+# $(call TO,FOLDER,OTHER,SELF): OTHER, from FOLDER on, which SELF names
+TO = $(if $(and $(findstring <$(PREFIX)/,<$(2)),$(findstring <$(PREFIX)/,<$(1))),$(3)$(call UP,$(1))/$(subst <$(PREFIX)/,,<$(2)),$(2))
+CMAKE_INCLUDE = $(call TO,$(CMAKEDIR),$(INCLUDEDIR),$${CMAKE_CURRENT_LIST_DIR}/)
 FILL = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' \
   -e 's|@INCLUDEDIR@|$(subst &,\&,$(PC_INCLUDEDIR))|' \
   -e 's|@LIBDIR@|$(subst &,\&,$(PC_LIBDIR))|' -e 's|@LIBDL@|$(LIBDL)|' \
-  -e 's|@INCLUDE@|$(subst &,\&,$(CMAKE_INCLUDE))|'
+  -e 's|@INCLUDE@|$(subst &,\&,$(CMAKE_INCLUDE))|' \
+  -e 's|@PYTHON@|$(subst &,\&,$(call TO,$(BINDIR),$(PYTHONDIR),))|'
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
+# vram-export, vram-measure: what the exporter is made of; its collection of models is a test's
+PYTHON_TOOLS = export measure
+PYTHON_FILES = tools/measure_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 
 install: vram
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
@@ -296,6 +303,11 @@ install: vram
 	$(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/vram.fish"
 	$(INSTALL) -m 644 $(PAGES) "$(DESTDIR)$(DOCDIR)"
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
+	$(INSTALL) -d "$(DESTDIR)$(PYTHONDIR)"
+	$(INSTALL) -m 644 $(PYTHON_FILES) "$(DESTDIR)$(PYTHONDIR)"
+	umask 022 && for t in $(PYTHON_TOOLS); do \
+	  $(FILL) -e "s|@MODULE@|$${t}_torch|" tools/install/vram-tool.py.in >"$(DESTDIR)$(BINDIR)/vram-$$t" && \
+	  chmod 755 "$(DESTDIR)$(BINDIR)/vram-$$t" || exit; done
 	umask 022 && $(FILL) tools/install/vram.pc.in >"$(DESTDIR)$(PKGCONFIGDIR)/vram.pc"
 	umask 022 && for f in vramConfig vramConfigVersion; do \
 	  $(FILL) tools/install/$$f.cmake.in >"$(DESTDIR)$(CMAKEDIR)/$$f.cmake" || exit; done
@@ -307,6 +319,10 @@ uninstall:
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
 	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
 	for f in $(PAGES) docs/*.md; do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	rm -f $(PYTHON_TOOLS:%="$(DESTDIR)$(BINDIR)/vram-%")
+	for f in $(notdir $(PYTHON_FILES)); do \
+	  rm -f "$(DESTDIR)$(PYTHONDIR)/$$f" "$(DESTDIR)$(PYTHONDIR)/__pycache__/$${f%.py}".*.pyc; done
+	rmdir "$(DESTDIR)$(PYTHONDIR)/__pycache__" "$(DESTDIR)$(PYTHONDIR)" 2>/dev/null || true
 	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 dist:

@@ -132,6 +132,21 @@ changed "two buffers in one place" 's/^\(#define IC_C2_OFFSET\) .*/\1 0ULL/' are
 changed "an arena below what lives" 's/^\(#define IC_ARENA_BYTES\) .*/\1 49136ULL/' ic_arena_is_large_enough
 changed "a line changed" 's/^VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 1)/VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 0)/' ic_c2_params
 
+# E2. without vram.h; the plan of lines that are there already, by which VRAM_ASSERT_FITS goes
+printf '#include "%s"\n' $work/b.h >$work/alone.c
+refuse "vram.h is forgotten" '#error "include vram.h first"' $gcc -std=c11 -I. -fsyntax-only $work/alone.c
+$gcc -std=c11 -I. -fsyntax-only $work/alone.c 2>$work/err
+if [ "$(grep -c error: $work/err)" = 1 ]; then ok; else bad "more than one error without vram.h"; fi
+cell "a plan of lines" ./vram emit tests/embedded/branches.h --sram 2240 -o $work/plan.h
+program $work/lines.c tests/embedded/branches.h
+echo 'VRAM_ASSERT_FITS(branches, 1024, 2240);' >>$work/lines.c
+refuse "lines by themselves" "branches_sram_is_over_budget_by" $gcc -std=c11 -I. -fsyntax-only $work/lines.c
+program $work/lines.c tests/embedded/branches.h $work/plan.h
+echo 'VRAM_ASSERT_FITS(branches, 1024, 2240); char v5[VRAM_NET_OFFSET(branches, v5) == BRANCHES_V5_OFFSET ? 1 : -1];' >>$work/lines.c
+cell "lines with their plan" $gcc -std=c11 $CWARN -I. -fsyntax-only $work/lines.c
+refuse "by how much" "vram emit: branches: SRAM 2240 of 2048 bytes: does not fit by 192, the most is alive in v14 (ACTIVATION): 2240" ./vram emit tests/embedded/branches.h --sram 2KiB -o $work/plan.h
+refuse "a plan of another format" "a header's lines are what they are" ./vram emit tests/embedded/branches.h --format i8
+
 # F. budgets: exit status, and the compiler's word for it
 fits() { # fits STATUS OPTIONS: what emit says, and whether that compiles
   status=$1
@@ -202,7 +217,7 @@ lines "a product of two values: what it read last goes" \
   "BEGIN F32, 1, 3, 1, 4;KEEP input_kept, input;LINEAR a, input_kept, 4, 1;CUSTOM y, a, 3, 1, 3, 0, 0, 36, 0, 0;KEEP y_kept, y;FROM input_back, y_kept, input_kept;FROM y_back, input_back, y_kept;" \
   "input x f32 [1,3,4]\nlinear a x out_features=4\ntranspose t x dim0=1 dim1=2\nmatmul y a t"
 lines "attention, dropout, a loss" \
-  "BEGIN F32, 1, 7, 1, 8;ATTENTION a, input, 2, 2, 4, 7, 1;LAYER_NORM_INPLACE y, a;" \
+  "BEGIN F32, 1, 7, 1, 8;SELF_ATTENTION a, input, 2, 2, 4, 1;LAYER_NORM_INPLACE y, a;" \
   "input x f32 [1,7,8]\nmulti_head_attention a x x x num_heads=2 batch_first=1\ndropout d a p=0.1\nlayer_norm y d normalized_shape=8\nmse_loss loss y"
 lines "tokens for channels: one copy" \
   "BEGIN F32, 1, 5, 1, 6;TRANSPOSE y_order, input, 6, 1, 5;LINEAR y, y_order, 3, 1;" \

@@ -268,6 +268,42 @@ wrong 2 "the size 'h' of input 'input' is open, expected --dim h=N" ./vram conve
 wrong 2 "no size is open under the name 'x'" ./vram convert tests/golden/onnx/lstm.onnx --dim x=2
 wrong 2 "a file without a graph" ./vram convert tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 
+# what is no model names its kind and the way, whatever command it is given to: as PyTorch, Keras,
+# TensorFlow, git and a browser write such files, their first bytes and names in their archives
+mkdir -p $work/saved
+: >$work/saved/saved_model.pb
+printf 'PK\003\004\024\000\000\000\000\000archive/data.pkl\200\002' >$work/weights.pt
+printf 'PK\003\004\024\000\000\000\000\000net/code/__torch__.py net/data.pkl' >$work/script.pt
+printf 'PK\003\004\024\000\000\000\000\000net/archive_format net/data.pkl' >$work/exported.pt2
+{ printf 'PK\003\004\024\000'; head -c 100000 /dev/zero; printf 'PK\001\002model.weights.h5'; } >$work/model.keras
+printf '\200\002\212\nl\374\234' >$work/old.pth
+printf '\211HDF\r\n\032\n' >$work/model.h5
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >$work/model.safetensors
+printf '<!DOCTYPE html>\n<html>' >$work/page.gguf
+printf 'import torch\n' >$work/net.py
+printf '\037\213\010' >$work/model.vram.gz
+while IFS='|' read -r file says; do
+  for command in estimate "plan --budget 8GiB" emit convert replay; do
+    [ "$file $command" = "old.pth replay" ] || # a snapshot, as far as its first byte goes
+      wrong 2 "$work/$file: $says" ./vram $command "$work/$file"
+  done
+done <<EOF
+weights.pt|weights that PyTorch saved, without the network that they are for (expected the module itself as text: vram-export FILE.py:FUNCTION -o MODEL.vram)
+script.pt|a program of TorchScript (expected its module as text: vram-export
+exported.pt2|a program of torch.export (expected its module as text: vram-export
+model.keras|a model of Keras (expected TFLite
+old.pth|a pickle of Python: weights, or a memory snapshot (expected the module as text: vram-export FILE.py:FUNCTION -o MODEL.vram; of a snapshot: vram replay $work/old.pth)
+model.h5|a model of Keras (expected TFLite
+saved|a graph of TensorFlow (expected TFLite
+model.safetensors|a pointer of Git LFS, not the file itself (expected the file: git lfs pull)
+page.gguf|a page of HTML, not a model
+net.py|a program in Python (expected its module as text: vram-export $work/net.py:FUNCTION -o MODEL.vram)
+model.vram.gz|a compressed file (expected what is in it: gunzip
+EOF
+wrong 2 "estimate, fit, plan, arena or emit of it" ./vram replay tests/golden/onnx/lstm.onnx
+printf '\066\000\000\000\000\000\000\000{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}\000\000\000\000' >$work/one.safetensors
+wrong 2 "vram-export hf:CONFIG.json" ./vram emit $work/one.safetensors
+
 # TFLite models as text: the shape of every value that LiteRT has (tests/tflite_check.py wrote them),
 # images channels first; what has no word is counted
 for model in tests/golden/tflite/*.tflite; do

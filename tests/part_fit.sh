@@ -32,6 +32,25 @@ while read -r model mode; do
 done <$work/models
 [ "$(wc -l <$work/models)" -ge 10 ] || bad "models are missing"
 
+# what comes first gives no cached memory back, in PyTorch's own runs neither; the next larger one does
+while read -r model mode; do
+  ./vram fit $model $(options $mode) >$work/json
+  fits=$(value value)
+  calm=$(sed -n 's/.*"without_retries":{"value":\([0-9]*\).*/\1/p' $work/json)
+  found=
+  for batch in $calm $((calm + 1)); do
+    ./vram estimate $model $(options $mode) --batch $batch >$work/json
+    found="$found $(value num_alloc_retries)"
+  done
+  case "$calm $found" in "$fits  0 "*) ok ;; *"  0 0") bad "$model $mode: without retries $calm, not $((calm + 1))" ;; *"  0 "*) ok ;;
+  *) bad "$model $mode: $calm without retries:$found" ;; esac
+  if awk -v m="$model $mode" -v calm="${calm:-0}" '
+    $1 " " $2 == m && $4 == "trains" && $5 && $3 <= calm { wrong = 1 }
+    END { exit wrong }' $work/rows; then ok; else
+    bad "$model $mode: cached memory goes back at $calm in PyTorch"
+  fi
+done <$work/models
+
 # options of the caching allocator: allocated and reserved bytes of the third step
 grep -v '^#' tests/golden/alloc_conf.txt >$work/rows
 while read -r model mode batch conf allocated reserved; do

@@ -25,7 +25,7 @@ tool() {
 build() { # build NAME
   name=$1
   clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all -fsanitize=fuzzer,address,undefined \
-    -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl >$work/log 2>&1 && return
+    -Ibuild "tests/fuzz/$name.c" $work/tool.a -o "$work/$name" -ldl -lpthread >$work/log 2>&1 && return
   bad "fuzz/$name.c does not build"
   head -15 $work/log
   return 1

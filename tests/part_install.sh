@@ -38,6 +38,8 @@ refuse "make dist without git" "needs the git repository" in_tree dist
 # B. what make install writes: below DESTDIR, with the right modes, nothing in the tree
 cat >"$work/expected" <<EOF
 bin/vram
+bin/vram-export
+bin/vram-measure
 include/vram.h
 include/vram_cuda.h
 lib/libvram.a
@@ -53,6 +55,7 @@ $(ls docs/*.md | sed 's:^:share/doc/vram/:')
 share/fish/vendor_completions.d/vram.fish
 share/man/man1/vram.1
 share/pkgconfig/vram.pc
+$(ls tools/export_*.py tools/measure_torch.py | grep -v _zoo | sed 's:^tools/:share/vram/:' | sort)
 share/zsh/site-functions/_vram
 EOF
 stage="$work/a stage"
@@ -66,13 +69,13 @@ cell "make install" staged install
 same "installed files" "$work/expected" "$work/found"
 find "$stage" -type f | grep -v '/opt/R&D tools/' >"$work/found"
 same "nothing outside PREFIX" /dev/null "$work/found"
-find "$stage" -type f ! -name vram ! -perm 644 >"$work/found"
+find "$stage" -type f ! -path '*/bin/*' ! -perm 644 >"$work/found"
 find "$stage/opt/R&D tools" -type d ! -perm 755 >>"$work/found"
-find "$stage" -path '*/bin/vram' ! -perm 755 >>"$work/found"
+find "$stage" -path '*/bin/*' ! -perm 755 >>"$work/found"
 same "modes" /dev/null "$work/found"
 find "$tree" -newer "$work/before" >"$work/found"
 same "make install leaves the tree alone" /dev/null "$work/found"
-find "$stage" -type f ! -path '*/bin/*' ! -path '*/lib/*' -exec grep -l '@[A-Z]*@' {} + >"$work/found"
+find "$stage" -type f ! -path '*/bin/vram' ! -path '*/lib/*' -exec grep -l '@[A-Z]*@' {} + >"$work/found"
 same "every @NAME@ is filled in" /dev/null "$work/found"
 cell "make uninstall" staged uninstall
 cell "make uninstall once more" staged uninstall
@@ -157,6 +160,31 @@ fi
 mkdir "$work/else"
 mv "$work/a prefix" "$work/else/where"
 all_ways moved "$work/else/where" --define-prefix
+# the way from PyTorch: with the command and the files that were installed, through a link, too
+if have python3; then
+  ln -s "$work/else/where/bin/vram-measure" "$work/measure"
+  env -u VRAM "$work/measure" --measured tests/measured/small.json >"$work/found" 2>&1
+  cell "vram-measure" grep 'backward: all 26 allocations equal in order' "$work/found"
+  cat >"$work/imports.py" <<'EOF'
+import ast, pathlib, sys
+
+found = {p.stem: ast.parse(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*.py")}
+wanted = {n.module if isinstance(n, ast.ImportFrom) else a.name for t in found.values() for n in ast.walk(t)
+          if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+missing = {w for w in wanted if w.startswith(("export_", "measure_"))} - set(found)
+sys.exit(f"not installed: {missing}" if missing or "export_torch" not in found else 0)
+EOF
+  cell "all that the exporter imports is installed" python3 "$work/imports.py" "$work/else/where/share/vram"
+  python=${PYTHON:-python3}
+  if "$python" -c 'import torch' 2>/dev/null; then
+    cell "vram-export" env -u VRAM "$python" "$work/else/where/bin/vram-export" tests/measured/small.py:small -o "$work/small.vram"
+    cell "what vram-export writes" "$work/else/where/bin/vram" estimate "$work/small.vram" --train adamw
+  else
+    skip "$python has no torch (PYTHON names one that has)"
+    refuse "vram-export without PyTorch" '^vram-export: needs PyTorch: pip install torch' \
+      "$python" "$work/else/where/bin/vram-export" torchvision:resnet18
+  fi
+else skip "no python3: vram-export, vram-measure"; fi
 cell "install with INCLUDEDIR elsewhere" in_tree install PREFIX="$work/c" INCLUDEDIR="$work/include of all"
 all_ways "INCLUDEDIR elsewhere" "$work/c"
 if have pkg-config; then
@@ -259,6 +287,7 @@ vram estimate --rules torch-2.14: torch-2.14
 vram run --sn: --snapshot
 vram run --units : iec si bytes
 vram watch --o: --once
+vram watch --sort p: pid
 vram watch --units : iec si bytes
 vram watch :
 vram estimate tests/consumer/ma: tests/consumer/main.c tests/consumer/main.cc

@@ -31,13 +31,13 @@ refuse_parallel "loss_fn: no node of the last stage has that name: 'layers.0.w1'
 for rank in 0 1; do # every rank refuses what one does
   refuse_parallel "return_outputs of a loss: zero-dimensional tensor (at position 0) cannot be concatenated" $stages --parallel pp=2,return_outputs=1 --rank $rank
   refuse_parallel "step() returns outputs up to PyTorch 2.9: of a loss in the model" $stages --parallel pp=2 --rules torch-2.9 --rank $rank
+  refuse_parallel "a checkpointed part that goes over the edge of a stage is not played" $stages --parallel pp=4 --checkpoint-nodes layers.1.add_1..layers.2.add --rank $((3 * rank))
   refuse_parallel "what was saved stays with the outputs" $stages --rank $((2 * rank)) --parallel pp=2,schedule=ZBVZeroBubble,return_outputs=1,loss_fn=loss_fn.flatten+tp=2
 done
 refuse_parallel "checkpointed nodes with a schedule that splits backward are not played" $stages --parallel pp=2,schedule=ZBVZeroBubble --checkpoint layers
 refuse_parallel "autocast's copy of what a stage receives, beside checkpointed nodes, is not played" tests/golden/parallel/bert.vram --train adamw --amp bf16 --parallel pp=2 --checkpoint layers --rank 1
 refuse_parallel "reentrant checkpoints in a pipeline are not played" $stages --parallel pp=2 --checkpoint layers --reentrant
 refuse_parallel "checkpoint_sequential of a model that is cut into stages" $stages --parallel pp=2 --checkpoint 2
-refuse_parallel "a checkpointed part that goes over the edge of a stage is not played" $stages --parallel pp=2 --checkpoint-nodes layers.1.add_1..layers.2.add
 refuse_parallel "with fsdp1, ep and DeepSpeed it is not played" $stages --parallel pp=2+fsdp1=2
 refuse_parallel "a schedule that splits backward loses gradients of units" $stages --parallel pp=2,schedule=ZBVZeroBubble+fsdp2=2
 refuse_parallel "pp with ddp is played without find_unused_parameters and static_graph" $stages --parallel pp=2+ddp=2,static_graph=1
@@ -114,6 +114,11 @@ same_stage tests/golden/parallel/tied.vram pp=2+tp=2 2
 # PyTorch 2.15.0: two linears with a relu between them, torch.autograd.backward((b, c, x), (gb, gc, gx)), AdamW; the most within backward, third step
 printf 'input x f32 [64,256] grad=1\nlinear a x out_features=512\nrelu b a\nlinear c b out_features=128\nbackward b c x\n' >build/part/several.vram
 ./vram estimate build/part/several.vram --train adamw --json | grep -q '"backward":{[^}]*"requested_peak_bytes":37363712,' && ok || bad "backward from several values"
+# PyTorch 2.15.0: GPipe of two stages, fully_shard(mp_policy=MixedPrecisionPolicy(bfloat16, float32)) of each over three ranks, a float input; the most within the third step
+sed '4a\
+stage layers.2' tests/golden/parallel/mlp_odd.vram >build/part/rank.vram
+./vram estimate build/part/rank.vram --train adamw --parallel pp=2,schedule=GPipe,crossing=f32+fsdp2=3,units=root,mp=bf16,reduce=f32 --rank 2 --json |
+  grep -q '"step":{[^}]*"requested_peak_bytes":34048510,' && ok || bad "a stage of fully_shard whose input is cast"
 same_rank tests/golden/parallel/tiny.vram cp=2,rotate_method=alltoall --amp bf16
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2
@@ -188,6 +193,14 @@ refuse_parallel "there are hooks that compress to bf16 and fp16" $layers --paral
 refuse_parallel "an optimizer in backward under DistributedDataParallel is not known" $layers --parallel ddp=3 --optimizer-in-backward
 # each line of fit --parallel auto is what estimate says of its words
 moe1="tests/golden/parallel/moe1.vram --train adamw --amp bf16"
+# and what is found does not depend on how many are played at a time
+for n in 1 7; do
+  VRAM_THREADS=$n ./vram fit tests/golden/parallel/odd4.vram --train adamw --amp bf16 --parallel auto --devices 12 --gpu rtx4060 --budget 700MiB \
+    --global-batch 12 --json >build/part/auto$n.json
+done
+[ -s build/part/auto1.json ] && cmp -s build/part/auto1.json build/part/auto7.json && ok || bad "several threads find something else"
+${CC:-cc} -std=c99 -Wall -Wextra -Wpedantic -Werror -DVRAM_NO_THREADS -c tools/vram_threads.c -o build/part/threads.o && ! nm build/part/threads.o | grep pthread && ok ||
+  bad "threads where there are none"
 cat >build/part/auto.py <<'EOF'
 import json, subprocess, sys
 model, devices, words = sys.argv[1], sys.argv[2], sys.argv[3:]

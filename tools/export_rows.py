@@ -241,7 +241,7 @@ def row_of(op):
 def rows():
     """what `vram list ops --json` says: of all functions"""
     beside = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "vram")
-    command = os.environ.get("VRAM") or (beside if os.path.exists(beside) else "vram")
+    command = os.environ.get("VRAM") or (beside if os.path.isfile(beside) else "vram")
     try:
         p = subprocess.run([command, "list", "ops", "--json"], capture_output=True, text=True)
     except OSError as e:

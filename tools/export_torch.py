@@ -19,10 +19,13 @@ others become `parameter` lines. Nothing is dropped silently: `notes` lists what
 
 import argparse, ast, contextlib, logging, os, signal, sys, time, warnings
 
+PROGRAM = os.path.basename(sys.argv[0])  # export_torch.py, or vram-export where it is installed
+SAYS = PROGRAM.removesuffix(".py") + ":"
+
 try:
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 except ImportError as e:
-    sys.exit(print(f"export_torch: needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
+    sys.exit(print(SAYS, f"needs PyTorch: pip install torch ({e})", file=sys.stderr) or 2)
 
 import export_generate
 from export_answers import Answers
@@ -31,12 +34,12 @@ from export_rows import Problem, one_line, place, progress
 from export_sources import load
 from export_text import export
 
-EXAMPLES = """  export_torch.py torchvision:resnet50 | vram estimate - --train adamw --batch 64
-  export_torch.py timm:vit_small_patch16_224 -o vit.vram
-  export_torch.py hf:config.json --seq 2048 -o llama.vram
+EXAMPLES = f"""  {PROGRAM} torchvision:resnet50 | vram estimate - --train adamw --batch 64
+  {PROGRAM} timm:vit_small_patch16_224 -o vit.vram
+  {PROGRAM} hf:config.json --seq 2048 -o llama.vram
     (config.json as in every repository of transformers models)
-  export_torch.py train.py:example -o mine.vram
-    (def example(): return MyModule(), {"x": torch.zeros(2, 3, 64, 64)})"""
+  {PROGRAM} train.py:example -o mine.vram
+    (def example(): return MyModule(), {{"x": torch.zeros(2, 3, 64, 64)}})"""
 
 
 def setting(text):
@@ -246,14 +249,14 @@ def main():
         command(o)
     except KeyboardInterrupt:
         progress()
-        sys.exit(print("export_torch: interrupted", file=sys.stderr) or 130)
+        sys.exit(print(SAYS, "interrupted", file=sys.stderr) or 130)
     except Exception as e:
         if "--debug" in sys.argv:
             raise
         progress()
         sys.exit(
             print(
-                "export_torch:",
+                SAYS,
                 e if isinstance(e, Problem) else f"{source}: {one_line(e)}{place(e)}",
                 file=sys.stderr,
             )

@@ -905,7 +905,8 @@ def main():
 def fail(what):
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
-    print(f"measure_torch: {what}", file=sys.stderr)
+    program = os.path.basename(sys.argv[0]).removesuffix(".py")  # vram-measure where it is installed
+    print(f"{program}: {what}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -109,8 +109,13 @@ int help_command(int argc, char **argv) {
   for (c = cmd_table; c->name; c++)
     if (!strcmp(word, c->name) && *c->help)
       return cmd_help(c->help, stdout), FITS;
-  if (strcmp(word, "parallel"))
-    return cmd_bad("no help of", word, "a command, or parallel");
+  if (strcmp(word, "parallel") != 0) {
+    const char *const best = cmd_nearest_name("commands", word);
+    char expected[64];
+    snprintf(expected, sizeof expected, "%s?", best ? best : cmd_nearest_of("parallel", word));
+    return cmd_bad("no help of", word,
+                   best || cmd_nearest_of("parallel", word) ? expected : "a command, or parallel");
+  }
   return cmd_help(help_parallel, stdout), FITS;
 }
 
@@ -130,7 +135,8 @@ static int run(int argc, char **argv) {
         cmd_writes();
       return c->run(argc - 2, argv + 2);
     }
-  best = cmd_nearest_name("commands", argv[1]);
+  best = *argv[1] == '-' ? cmd_nearest_of("--version --help", argv[1])
+                         : cmd_nearest_name("commands", argv[1]);
   snprintf(expected, sizeof expected, "%s%s vram -h", best ? best : "one of", best ? "?" : "");
   return cmd_bad("unknown command", argv[1], expected);
 }

@@ -16,8 +16,9 @@ enum {
 static void *list_grow(void *list, uint32_t count, uint32_t *room, size_t each) {
   if (count < *room)
     return list;
-  list = realloc(list, (count + count / 2 + 64) * each);
-  *room = count + count / 2 + 64;
+  list = realloc(list, (count + count / 2 + (size_t)64) * each);
+  if (list)
+    *room = count + count / 2 + 64;
   return list;
 }
 
@@ -48,18 +49,23 @@ static void places_end(auto_places *x) {
   free(x->at);
 }
 
+static void group_end(auto_group *group) {
+  places_end(&group->plain);
+  places_end(&group->sharded);
+}
+
 static void search_end(auto_search *a) {
   uint32_t i;
-  for (i = 0; i < a->ngroup; i++) {
-    places_end(&a->group[i].plain);
-    places_end(&a->group[i].sharded);
-  }
+  for (i = 0; i < a->ngroup; i++)
+    group_end(a->group + i);
   for (i = 0; i < a->nbatch; i++)
     model_unload(a->batch + i);
+  for (i = 0; i < THREADS_MOST; i++)
+    free(a->scratch[i].mem);
   free(a->batch);
   free(a->group);
   free(a->line);
-  free(a->scratch);
+  free(a->reason);
 }
 
 /* ---- combinations ---- */
@@ -408,13 +414,14 @@ static int places_of(auto_search *a, const auto_line *x, const vram_parallel *p,
 static void step_on(auto_search *a, const vram_graph *g, vram_step_options *o, vram_report *r,
                     vram_error *err) {
   const uint64_t need = vram_step_bytes(g, o);
-  if (need > a->scratch_bytes) {
+  auto_scratch *const to = a->scratch;
+  if (need > to->bytes) {
     o->stage_known = 0;
-    free(a->scratch);
-    a->scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
-    a->scratch_bytes = a->scratch ? need : 0;
+    free(to->mem);
+    to->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+    to->bytes = to->mem ? need : 0;
   }
-  vram_step(g, o, a->scratch, a->scratch_bytes, r, err);
+  vram_step(g, o, to->mem, to->bytes, r, err);
   if (err->code == VRAM_ERR_MEMORY)
     snprintf(err->text, sizeof err->text, "to play it takes more memory than this machine gives");
 }
@@ -454,21 +461,37 @@ static int same_reason(const char *a, const char *b) {
   return !*a && a - from == end - from;
 }
 
-static void refuse(auto_search *a, auto_line *x, const char *why) {
+static void reason_add(auto_search *a, const char *why, const char *spec, uint32_t count) {
+  auto_reason *list;
   uint32_t i;
+  for (i = 0; i < a->nreason && !same_reason(a->reason[i].text, why); i++)
+    ;
+  if (i == a->nreason) {
+    list = (auto_reason *)list_grow(a->reason, i, &a->reason_room, sizeof *list);
+    a->lost |= !list;
+    if (!list)
+      return;
+    a->reason = list;
+    a->nreason++;
+    snprintf(list[i].text, sizeof list->text, "%.*s", (int)sizeof list->text - 1, why);
+    snprintf(list[i].spec, sizeof list->spec, "%s", spec);
+    list[i].count = 0;
+  }
+  a->reason[i].count += count;
+}
+
+static void refuse(auto_search *a, auto_line *x, const char *why) {
   x->verdict = AUTO_REFUSED;
   a->refused++;
-  for (i = 0; i < a->nreason && i < AUTO_REASONS && !same_reason(a->reason[i].text, why); i++)
-    ;
-  if (i == AUTO_REASONS)
-    why = "other reasons";
-  if (i == a->nreason) {
-    a->nreason++;
-    snprintf(a->reason[i].text, sizeof a->reason->text, "%.*s", (int)sizeof a->reason->text - 1,
-             why);
-    snprintf(a->reason[i].spec, sizeof a->reason->spec, "%s", x->spec);
-  }
-  a->reason[i].count++;
+  reason_add(a, why, x->spec, 1);
+}
+
+/* Those that came first are told. */
+static void reasons_end(auto_search *a) {
+  for (; a->nreason > AUTO_REASONS + 1; a->nreason--)
+    a->reason[AUTO_REASONS].count += a->reason[a->nreason - 1].count;
+  if (a->nreason > AUTO_REASONS)
+    snprintf(a->reason[AUTO_REASONS].text, sizeof a->reason->text, "other reasons");
 }
 
 /* The rank of the wrapper that has the most elements, of the place of p->rank. */
@@ -719,7 +742,9 @@ static int group_cut(const auto_search *a, const auto_line *of, int sp, vram_par
 static int group_play(auto_search *a, uint32_t from) {
   auto_play *y = (auto_play *)malloc((a->count - from) * sizeof *y);
   uint32_t i, k, n;
-  int status = y ? FITS : cmd_no_memory();
+  int status = FITS;
+  if (!y)
+    return cmd_no_memory();
   for (i = from; i < a->count; i++)
     a->line[i].replayed = -1; /* it was not looked at */
   for (i = from; i < a->count && !status; i++) {
@@ -741,8 +766,8 @@ static int group_play(auto_search *a, uint32_t from) {
 }
 
 /* The ways to cut with these sizes, and what is on them. */
-static int group_search(auto_search *a, const loaded *l, const auto_line *like, int sp) {
-  const vram_graph *const whole = &l->g;
+static int group_search(auto_search *a, uint32_t batch, const auto_line *like, int sp) {
+  const vram_graph *const whole = &a->batch[batch].g;
   auto_line of = *like;
   const uint32_t from = a->count;
   double forward, own;
@@ -751,7 +776,7 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
   int status;
   if (!group)
     return cmd_no_memory();
-  group->batch = (uint32_t)(l - a->batch);
+  group->batch = batch;
   of.group = a->ngroup - 1;
   status = lines_add(a, &of, sp);
   if (status || a->count == from)
@@ -771,11 +796,147 @@ static int group_search(auto_search *a, const loaded *l, const auto_line *like, 
   return status;
 }
 
+/* ---- on all processors ---- */
+
+/* A group, or a line that is replayed, has a search of its own. What that finds is taken over in
+   the order of the parts, so that it is what they would find one after the other. */
+typedef struct auto_part {
+  auto_search found;
+  auto_line like; /* a group that is searched */
+  int sp;
+  uint32_t at;  /* the line that is replayed */
+  uint32_t own; /* 1: what it found is its own */
+  int status;
+} auto_part;
+
+typedef struct auto_parts {
+  auto_search *a;
+  auto_part *at;
+  uint32_t count, room;
+} auto_parts;
+
+static auto_part *part_new(auto_parts *x) {
+  auto_part *list = (auto_part *)list_grow(x->at, x->count, &x->room, sizeof *list);
+  if (!list)
+    return NULL;
+  x->at = list;
+  memset(list + x->count, 0, sizeof *list);
+  list[x->count].status = OTHER; /* it was not begun */
+  return list + x->count++;
+}
+
+static int group_part(auto_parts *x, const auto_line *like, int sp) {
+  auto_part *part = part_new(x);
+  if (!part)
+    return cmd_no_memory();
+  part->like = *like;
+  part->sp = sp;
+  return FITS;
+}
+
+/* Thread k goes to work: the part's search knows what the whole one knows. */
+static auto_search *part_begin(const auto_parts *x, uint32_t k, auto_part *part) {
+  auto_search *const found = &part->found;
+  *found = *x->a;
+  found->scratch = x->a->scratch + k;
+  found->reason = NULL;
+  found->nreason = found->reason_room = found->refused = 0;
+  return found;
+}
+
+static int part_search(void *user, uint32_t k, uint32_t i) {
+  const auto_parts *const x = (const auto_parts *)user;
+  auto_part *const part = x->at + i;
+  auto_search *const found = part_begin(x, k, part);
+  part->own = 1;
+  found->line = NULL;
+  found->group = NULL;
+  found->count = found->room = found->ngroup = found->group_room = 0;
+  part->status = group_search(found, x->a->nbatch - 1, &part->like, part->sp);
+  return part->status;
+}
+
+static void reasons_take(auto_search *a, const auto_search *found) {
+  uint32_t i;
+  a->refused += found->refused;
+  a->lost |= found->lost;
+  for (i = 0; i < found->nreason; i++)
+    reason_add(a, found->reason[i].text, found->reason[i].spec, found->reason[i].count);
+}
+
+/* What a part has found. */
+static int part_take(auto_search *a, const auto_search *found) {
+  const uint32_t behind = a->ngroup;
+  uint32_t i;
+  for (i = 0; i < found->ngroup; i++) {
+    auto_group *group = group_new(a);
+    if (!group)
+      return cmd_no_memory();
+    *group = found->group[i];
+    memset(found->group + i, 0, sizeof *group);
+  }
+  for (i = 0; i < found->count; i++) {
+    auto_line *line = line_new(a);
+    if (!line)
+      return cmd_no_memory();
+    *line = found->line[i];
+    line->group += behind;
+  }
+  reasons_take(a, found);
+  return FITS;
+}
+
+static void part_end(auto_part *part) {
+  auto_search *const found = &part->found;
+  uint32_t i;
+  free(found->reason);
+  found->reason = NULL;
+  for (i = 0; i < part->own * found->ngroup; i++)
+    group_end(found->group + i);
+  if (part->own) {
+    free(found->group);
+    free(found->line);
+  }
+  part->own = 0;
+}
+
+/* Of several at a time none says what is wrong: the first that fails is tried once more alone, with
+   those behind it. */
+static int parts_run(auto_parts *x, int (*one)(void *user, uint32_t k, uint32_t i)) {
+  const int several = threads_for(x->count) > 1, before = cmd_hush(several);
+  uint32_t i;
+  int status = FITS;
+  threads_run(x->count, one, x);
+  cmd_hush(before);
+  for (i = 0; i < x->count && !status; i++) {
+    status = x->at[i].status;
+    if (status && several) {
+      part_end(x->at + i);
+      status = one(x, 0, i);
+    }
+  }
+  return status;
+}
+
+static int groups_run(auto_parts *x) {
+  uint32_t i;
+  int status = parts_run(x, part_search);
+  for (i = 0; i < x->count; i++) {
+    if (!status)
+      status = part_take(x->a, &x->at[i].found);
+    part_end(x->at + i);
+  }
+  return status;
+}
+
 /* All combinations with so many samples in a micro-batch. */
 static int search_batch(auto_search *a, int64_t batch) {
+  auto_parts x;
   auto_line like;
   loaded *l;
   int status = whole_load(a, batch, &l), sp;
+  memset(&x, 0, sizeof x);
+  x.a = a;
   memset(&like, 0, sizeof like);
   like.batch = batch;
   for (like.tp = 1; like.tp <= AUTO_NODE && like.tp <= a->devices && !status; like.tp++) {
@@ -786,12 +947,15 @@ static int search_batch(auto_search *a, int64_t batch) {
     for (like.cp = 1; like.cp <= AUTO_NODE && like.cp <= beside && !status; like.cp++)
       for (sp = 0; sp <= (like.tp > 1 && !has_option(a, "sp") ? 1 : 0) && !status; sp++)
         if (beside % like.cp == 0)
-          status = group_search(a, l, &like, sp);
+          status = group_part(&x, &like, sp);
     like.cp = 1;
     for (like.ep = 2; like.ep <= beside && a->has_experts && !status; like.ep++)
       if (beside % like.ep == 0)
-        status = group_search(a, l, &like, 0);
+        status = group_part(&x, &like, 0);
   }
+  if (!status)
+    status = groups_run(&x);
+  free(x.at);
   return status;
 }
 
@@ -810,7 +974,9 @@ static int by_cost(const void *a, const void *b) {
     return x->cost < y->cost ? -1 : 1;
   if (x->report.peak_requested_bytes != y->report.peak_requested_bytes)
     return x->report.peak_requested_bytes < y->report.peak_requested_bytes ? -1 : 1;
-  return strcmp(x->spec, y->spec);
+  if (strcmp(x->spec, y->spec))
+    return strcmp(x->spec, y->spec);
+  return x->batch != y->batch ? (x->batch < y->batch ? -1 : 1) : x->checkpoint - y->checkpoint;
 }
 
 uint32_t auto_shown(const auto_search *a) {
@@ -833,10 +999,48 @@ static void count_verdicts(auto_search *a) {
   a->decided = a->no + a->open + a->fits;
 }
 
+static int part_replay(void *user, uint32_t k, uint32_t i) {
+  const auto_parts *const x = (const auto_parts *)user;
+  auto_part *const part = x->at + i;
+  part->status = line_play(part_begin(x, k, part), x->a->line + part->at, 1);
+  return part->status;
+}
+
+/* Lines that would be shown and could fit, all at a time; where some do not, others take their
+   places. Each would be replayed anyway if they came one after the other. */
+static int replay_cheapest(auto_search *a) {
+  auto_parts x;
+  uint32_t i;
+  int status = FITS;
+  memset(&x, 0, sizeof x);
+  x.a = a;
+  do {
+    count_verdicts(a);
+    x.count = 0;
+    for (i = 0; i < auto_shown(a) && !status; i++)
+      if (!a->line[i].replayed && a->line[i].verdict != AUTO_NO) {
+        auto_part *part = part_new(&x);
+        if (part)
+          part->at = i;
+        else
+          status = cmd_no_memory();
+      }
+    if (!status)
+      status = parts_run(&x, part_replay);
+    for (i = 0; i < x.count; i++) {
+      reasons_take(a, &x.at[i].found);
+      part_end(x.at + i);
+      line_price(a, a->line + x.at[i].at);
+    }
+  } while (x.count && !status);
+  free(x.at);
+  return status;
+}
+
 /* Whoever is shown has been replayed: the cheapest, until so many fit, or the nearest. */
 static int replay_shown(auto_search *a) {
   uint32_t i;
-  int status = FITS;
+  int status = replay_cheapest(a);
   count_verdicts(a);
   for (i = 0; i < auto_shown(a) && !status;) {
     auto_line *const x = a->line + i;
@@ -942,7 +1146,9 @@ static int search(auto_search *a) {
   if (!status && !a->count)
     status = cmd_bad("no way to divide the batch of all devices among them", NULL,
                      "another one of --devices and --global-batch");
-  return status ? status : replay_shown(a);
+  if (!status)
+    status = replay_shown(a);
+  return !status && a->lost ? cmd_no_memory() : status;
 }
 
 /* One device after the other. */
@@ -955,7 +1161,10 @@ int auto_command(job *j, const char *text, size_t len) {
   j->flop_per_byte = j->flop_per_byte ? j->flop_per_byte : 2000;
   do {
     auto_search a;
+    auto_scratch scratch[THREADS_MOST];
     memset(&a, 0, sizeof a);
+    memset(scratch, 0, sizeof scratch);
+    a.scratch = scratch;
     a.j = j;
     a.text = text;
     a.len = len;
@@ -968,6 +1177,7 @@ int auto_command(job *j, const char *text, size_t len) {
     cmd_progress_end();
     if (!status) {
       mark_pareto(&a);
+      reasons_end(&a);
       if (!first)
         printf(j->json ? ",\n" : j->csv ? "" : "\n");
       else if (j->gpus && j->json)

@@ -3,6 +3,7 @@
 #define VRAM_AUTO_H
 
 #include "vram_ranks.h"
+#include "vram_threads.h"
 
 enum {
   AUTO_SPEC = 192,             /* words of a combination */
@@ -65,6 +66,11 @@ typedef struct auto_group { /* combinations that cut the model the same way */
   auto_places plain, sharded; /* for fully_shard, whose units are where values are waited for */
 } auto_group;
 
+typedef struct auto_scratch { /* of steps */
+  void *mem;
+  uint64_t bytes;
+} auto_scratch;
+
 typedef struct auto_search {
   job *j;
   const char *text;
@@ -78,12 +84,12 @@ typedef struct auto_search {
   uint32_t ngroup, group_room;
   loaded *batch; /* by micro-batch */
   uint32_t nbatch;
-  auto_reason reason[AUTO_REASONS + 1]; /* the last: all others */
-  uint32_t nreason, refused;
+  auto_reason *reason;
+  uint32_t nreason, reason_room, refused;
+  int lost;                   /* a reason, for which there was no memory */
   uint32_t decided, unplayed; /* combinations that are not refused; of these not played */
   uint32_t no, open, fits;
-  void *scratch; /* of steps */
-  uint64_t scratch_bytes;
+  auto_scratch *scratch; /* of this thread */
 } auto_search;
 
 /* Lines that are shown: the cheapest that fit, or the nearest; with --top all every one. */

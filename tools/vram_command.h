@@ -97,6 +97,8 @@ int cmd_is_word(char c); /* a letter or a digit */
 void cmd_identifier(const char *s, char *to, size_t cap);
 /* 1: a size like 24GiB, 80e9 is not one */
 int cmd_parse_size(const char *s, uint64_t *to);
+/* The size behind option a: below 1 MiB it has to name its unit. 0: error printed. */
+int cmd_take_size(const char *a, const char *v, uint64_t *to);
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
 /* 8.9 as 89; 0: error printed */
 uint32_t cmd_parse_cc(const char *s);
@@ -128,6 +130,8 @@ const char *const *cmd_built_in(const char *name);
 const char *cmd_name_at(const char *what, uint32_t i);
 /* The one that may have been meant; NULL: none. */
 const char *cmd_nearest_name(const char *what, const char *name);
+/* The same of the words in list, which blanks divide. */
+const char *cmd_nearest_of(const char *list, const char *name);
 /* "resnet50? vram list models" */
 const char *cmd_nearest(const char *what, const char *name);
 /* RTX 4090, NVIDIA A100-SXM4-80GB, 4090; NULL: error printed. */

@@ -110,7 +110,8 @@ static int file_text(const model_file *m, const job *j, text_out *t) {
   vram_sink sink;
   vram_error e;
   if (!write) {
-    cmd_say("%s: a file without a graph (%s)", m->path, vram_file_format_name(m->f.format));
+    cmd_say("%s: a file without a graph (%s): vram estimate of it", m->path,
+            vram_file_format_name(m->f.format));
     return USAGE;
   }
   sink.write = text_write;
@@ -245,6 +246,8 @@ int convert_command(int argc, char **argv) {
   if (j.spec ? j.all_ranks : j.rank_given != NULL)
     return cmd_bad(j.spec ? "a text for every rank:" : "an option of --parallel:",
                    j.spec ? "--rank all" : "--rank", j.spec ? "one rank" : NULL);
+  if (!model_sniff(j.model) && kind_refuse(j.model, j.command))
+    return USAGE;
   status = j.spec ? model_read(j.model, &j, &text, &len) : model_text(j.model, &j, &text, &len);
   if (!status && j.spec)
     status = convert_rank(&j, &text, &len);

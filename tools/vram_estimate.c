@@ -30,7 +30,7 @@ cmd_text help_estimate = {
     "microcontroller\n"
     "  --embedded            MODEL, or a header of VRAM_NET_ lines, line by line:\n"
     "                        weights, operations, buffers, arena; takes --batch,\n"
-    "                        --dim, --json, --csv and these:\n"
+    "                        --dim, --json, --csv, --svg (the arena) and these:\n"
     "  --net NAME            which of the networks in the header\n"
     "  --flash SIZE          do the weights fit? (exit status 3: no)\n"
     "  --sram SIZE           do the arena and what stays fit?\n"

@@ -28,7 +28,8 @@ cmd_text help_fit = {
     "                        every way to train on N devices, and what fits: pp, tp,\n"
     "                        cp, ep, ddp, zero1, fsdp2, hsdp, micro-batches,\n"
     "                        accumulation, checkpointed layers; the cheapest first;\n"
-    "                        --gpu A,B: on each of these devices\n"
+    "                        --gpu A,B: on each of these devices. Environment:\n"
+    "                        VRAM_THREADS, at a time (default: processors, to 16)\n"
     "  --global-batch N      samples of a step of all devices (default: of each the\n"
     "                        model's batch)\n"
     "  --flop-per-byte N     what a sent byte costs (default: 2000 operations)\n"
@@ -36,7 +37,9 @@ cmd_text help_fit = {
     "\n"
     "A size fits if a whole run (model to the device, three steps), replayed through\n"
     "the caching allocator, finds its memory in the budget less the CUDA context.\n"
-    "The answer and the next size, which does not fit, were both played.\n"
+    "The answer and the next size, which does not fit, were both played. Where the\n"
+    "allocator has to give cached memory back for it, which takes time at each step,\n"
+    "the largest size that goes without stands first, the answer behind it.\n"
     "A GGUF file fits if each device has its buffers of llama.cpp in the budget.\n"
     "\n",
     HELP_STEP,
@@ -78,6 +81,16 @@ static void print_trial(const job *j, const char *text, const vram_trial *t) {
   printf("\n");
 }
 
+/* The largest size: first the one for which no cached memory goes back, which takes time at every
+   step. */
+static void print_fits(const job *j, const char *text, const vram_solution *s) {
+  const int tight = s->calm.value && s->calm.value < s->fits.value;
+  print_trial(j, text, tight ? &s->calm : &s->fits);
+  printf("%s", cmd_plain);
+  if (tight)
+    print_trial(j, *text ? "fits tightly" : "tightly", &s->fits);
+}
+
 /* What the smallest size that was tried is made of, the largest parts first: that limits. */
 static void print_parts(const vram_trial *t) {
   const uint64_t *of = t->report.peak_category_bytes;
@@ -104,10 +117,9 @@ static void print_solution(const job *j, const vram_solution *s) {
   printf("%s%s%s  %s  budget %s%s%s\n\n%s", cmd_bold, j->model, cmd_plain, mode,
          cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "", cmd_bold);
   if (s->fits.value)
-    print_trial(j, "fits", &s->fits);
+    print_fits(j, "fits", s);
   else
-    printf("nothing fits\n");
-  printf("%s", cmd_plain);
+    printf("nothing fits\n%s", cmd_plain);
   if (s->next.value) {
     print_trial(j, "does not fit", &s->next);
     if (!s->fits.value)
@@ -171,6 +183,7 @@ static void print_solution_json(const job *j, const vram_solution *s) {
   json_value("next_peak_allocated_bytes", &s->next, s->next.report.peak_allocated_bytes.expected);
   json_value("device_bytes", &s->fits, s->fits.report.device_bytes.expected);
   json_value("next_device_bytes", &s->next, s->next.report.device_bytes.expected);
+  json_trial("without_retries", &s->calm);
   json_trial("multiple_of_8", &s->eights);
   json_trial("power_of_two", &s->power);
   json_trial("fewest_bytes", &s->least);
@@ -212,7 +225,7 @@ static int print_change(job *j, const char *text, size_t len, const vram_solve_o
   if (vram_solve(text, len, o, &model_allocator, &s, &err) != VRAM_OK || !s.fits.value)
     return 0;
   printf("  %s\n", options);
-  print_trial(j, "", &s.fits);
+  print_fits(j, "", &s);
   return 1;
 }
 

@@ -329,9 +329,12 @@ static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
 }
 
 static int set_bytes(job *j, const char *a, const char *v) { /* --budget, --context */
+  const int of_plan = is_command(j, "plan") && a[2] == 'b';  /* a chain's bytes may be few */
   uint64_t size;
-  if (!cmd_parse_size(v, &size))
-    return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+  if (!(of_plan && cmd_parse_size(v, &size)) && !cmd_take_size(a, v, &size))
+    return 0;
+  if (of_plan)
+    j->budget_given = v;
   if (a[2] == 'b')
     j->budget = size, j->has_budget = 1;
   else
@@ -515,7 +518,11 @@ int job_option(job *j, const char *a, const char *v) {
   if (cmd_in(a, "--net --flash --sram --format --kernels --align"))
     return cmd_bad("an option of vram estimate --embedded:", a, NULL), 0;
   if (cmd_in(a, SERVE_OPTIONS))
-    return cmd_bad("an option of vram estimate --engine:", a, NULL), 0;
+    return cmd_bad("an option of vram estimate --engine:", a,
+                   !strcmp(a, "--memory") ? "--budget SIZE"
+                   : !strcmp(a, "--tp")   ? "--parallel tp=N"
+                                          : NULL),
+           0;
   for (i = 0; i < sizeof valued / sizeof *valued && !cmd_in(a, valued[i].names); i++)
     ;
   if (i == sizeof valued / sizeof *valued) {
@@ -711,11 +718,10 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
       images_leave(j, *text);
     return status;
   }
-  if (format && format != VRAM_FILE_CONFIG) { /* diff takes other JSON */
-    cmd_say("vram: '%s' is a file of a model (%s), expected one in the text form", model,
-            vram_file_format_name(format));
+  if (format && format != VRAM_FILE_CONFIG) /* diff takes other JSON */
+    return kind_refuse_model(model, format, "one in the text form");
+  if (!line && kind_refuse(model, j ? j->command : "estimate"))
     return USAGE;
-  }
   if (!line && (strpbrk(model, "./") || !strcmp(model, "-")))
     return cmd_read(model, text, len);
   if (!line) {

@@ -113,6 +113,7 @@ typedef struct job {
   uint32_t ndims;
   int64_t last_batch, eval_batch, dry_run_batch; /* 0: none */
   uint64_t budget, gpu_bytes;
+  const char *budget_given; /* of plan */
   int has_budget, json, csv, table, live, terms, explain;
   int automatic; /* --checkpoint auto, and what it found: */
   vram_planned_step planned;

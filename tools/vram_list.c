@@ -183,7 +183,8 @@ int list_command(int argc, char **argv) {
   } known[] = {{"models", list_models},         {"ops", list_ops},   {"dtypes", list_dtypes},
                {"optimizers", list_optimizers}, {"gpus", list_gpus}, {"rules", list_rules}};
   const int json = argc == 2 && !strcmp(argv[0], "ops") && !strcmp(argv[1], "--json");
-  const char *what = argc == 1 ? argv[0] : NULL;
+  const char *what = argc == 1 ? argv[0] : NULL, *best;
+  char expected[80];
   size_t k;
   int i;
   for (i = 0; i < argc; i++)
@@ -194,8 +195,14 @@ int list_command(int argc, char **argv) {
   for (k = 0; what && k < sizeof known / sizeof *known; k++)
     if (!strcmp(what, known[k].name))
       return known[k].list();
+  best = !what          ? NULL
+         : *what == '-' ? "vram list -h"
+                        : cmd_nearest_of("models ops dtypes optimizers gpus rules", what);
+  snprintf(expected, sizeof expected, "%s%s",
+           best ? best : "models, ops, dtypes, optimizers, gpus or rules",
+           best && *what != '-' ? "? vram list -h" : "");
   return cmd_bad(what   ? "nothing to list called"
                  : argc ? "one thing to list at a time"
                         : "what to list",
-                 what, "models, ops, dtypes, optimizers, gpus or rules");
+                 what, expected);
 }

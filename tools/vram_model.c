@@ -180,6 +180,8 @@ static int refuse(const char *path) {
   const char *const kind = odd_kind(path);
   if (!strcmp(path, "-") || (!strpbrk(path, "./") && cmd_built_in(path)))
     return FITS;
+  if (kind_refuse(path, "estimate"))
+    return USAGE;
   if (kind) {
     cmd_say("%s: %s", path, kind);
     return USAGE;

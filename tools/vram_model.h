@@ -100,6 +100,12 @@ int model_has_option(int argc, char **argv);
 /* A path that model_sniff does not know and the arguments: FITS, it may be a text; else why it is
    no file of a model is printed. */
 int model_refuse(const char *path, int argc, char **argv);
+/* What no command reads as a model, by what is in the file (weights of PyTorch, Keras, a pointer of
+   Git LFS, ...) or by the name of what is no file (torchvision:NAME, OWNER/NAME of the Hugging Face
+   Hub): its kind and the way from it are printed. FITS: nothing of that. */
+int kind_refuse(const char *path, const char *command);
+/* A file of a model, for a command that takes what is expected. Prints the error. */
+int kind_refuse_model(const char *path, vram_file_format format, const char *expected);
 /* Not FITS: message printed; j->model is NULL where help was. */
 int model_arguments(file_job *j, const char *command, int argc, char **argv);
 /* vram estimate of a file that model_sniff knows. */

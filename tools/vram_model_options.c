@@ -171,7 +171,7 @@ static int set_list(const char *a, const char *v, int (*take)(const char *item, 
 }
 
 static int take_size(const char *item, uint64_t *bytes) {
-  return cmd_parse_size(item, bytes) || (cmd_bad("not a size", item, "24GiB, 80GB, bytes"), 0);
+  return cmd_take_size("--budget", item, bytes);
 }
 
 static int take_gpu(const char *item, uint64_t *bytes) {

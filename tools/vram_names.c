@@ -81,6 +81,13 @@ static size_t distance(const char *a, const char *b) {
 /* From how many on one word does not mean the other. */
 static size_t too_far(const char *a) { return strlen(a) / 3 + 1; }
 
+/* bert-base-uncased: bert_base, and what is said of it */
+static int begins_with(const char *name, const char *known) {
+  for (; *known && (*known == *name || (*known == '_' && *name == '-')); known++)
+    name++;
+  return !*known && !cmd_is_word(*name);
+}
+
 const char *cmd_nearest_name(const char *what, const char *name) {
   static char best[WORD];
   size_t least = too_far(name);
@@ -92,6 +99,26 @@ const char *cmd_nearest_name(const char *what, const char *name) {
       least = distance(name, known);
       snprintf(best, sizeof best, "%s", known);
     }
+  for (i = 0; !*best && (known = cmd_name_at(what, i)) != NULL; i++)
+    if (begins_with(name, known))
+      snprintf(best, sizeof best, "%s", known);
+  return *best ? best : NULL;
+}
+
+const char *cmd_nearest_of(const char *list, const char *name) {
+  static char best[WORD];
+  size_t least = too_far(name);
+  *best = 0;
+  while (*list) {
+    char known[WORD];
+    const size_t n = strcspn(list, " ");
+    snprintf(known, sizeof known, "%.*s", (int)n, list);
+    if (distance(name, known) < least) {
+      least = distance(name, known);
+      memcpy(best, known, sizeof best);
+    }
+    list += n + strspn(list + n, " ");
+  }
   return *best ? best : NULL;
 }
 
@@ -135,11 +162,41 @@ void cmd_help(const char *const *help, FILE *to) {
     fputs(*help++, to);
 }
 
+/* What other programs call an option, and what it is here. */
+static const char *called_elsewhere(const char *a) {
+  static const char *const names[][2] = {
+      {"--batch-size --batchsize --bs --train-batch-size --per-device-train-batch-size",
+       "--batch N"},
+      {"--optimizer --optim", "--train OPT"},
+      {"--precision --mixed-precision --autocast", "--amp bf16"},
+      {"--bf16", "--amp bf16"},
+      {"--fp16 --half", "--amp fp16"},
+      {"--memory --gpu-memory --vram --max-memory --limit", "--budget SIZE"},
+      {"--seq --seq-len --seqlen --seq-length --sequence-length --max-seq-len", "--dim S=N"},
+      {"--grad-accum --gradient-accumulation-steps --accum", "--accumulate N"},
+      {"--gradient-checkpointing --activation-checkpointing --grad-checkpointing",
+       "--checkpoint layers"},
+      {"--load-in-4bit --qlora", "--quant nf4"},
+      {"--ctx-size --context-length --n-ctx", "--ctx N"},
+      {"--tp --tensor-parallel --tensor-parallel-size", "--parallel tp=N"},
+      {"--pp --pipeline-parallel-size", "--parallel pp=N"},
+      {"--ddp --data-parallel", "--parallel ddp=N"},
+      {"--fsdp", "--parallel fsdp2=N"},
+      {"--zero --zero-stage", "--parallel ds3=N"},
+      {"--num-gpus --ngpus --n-gpu --gpu-count --world-size --nproc-per-node", "--devices N"}};
+  size_t i;
+  for (i = 0; i < sizeof names / sizeof *names; i++)
+    if (cmd_in(a, names[i][0]))
+      return names[i][1];
+  return NULL;
+}
+
 int cmd_unknown_option(const char *a, const char *name, const char *const *also,
                        const char *without) {
   const cmd_entry *c = cmd_table;
   char word[WORD], best[WORD] = "", expected[2 * WORD];
   const char *const *part;
+  const char *elsewhere;
   size_t least;
   int k;
   while (c->name && strcmp(c->name, name))
@@ -159,6 +216,15 @@ int cmd_unknown_option(const char *a, const char *name, const char *const *also,
         }
       }
     }
+  elsewhere = called_elsewhere(word);
+  if (elsewhere) {
+    char meant[WORD];
+    cmd_option o;
+    snprintf(meant, sizeof meant, "%.*s", (int)strcspn(elsewhere, " "), elsewhere);
+    if (!cmd_in(meant, without) &&
+        (cmd_find_option(c->help, meant, &o) || (also && cmd_find_option(also, meant, &o))))
+      snprintf(best, sizeof best, "%s", elsewhere);
+  }
   snprintf(expected, sizeof expected, "%s%svram %s -h", best, *best ? "? " : "", name);
   return cmd_bad("unknown option", a, expected), 0;
 }

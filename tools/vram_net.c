@@ -1,9 +1,10 @@
 /* vram estimate --embedded: a network for a microcontroller, line by line. */
 #include "vram_net.h"
+#include "vram_arena.h"
 
 typedef struct net_job {
   job j;
-  const char *path, *name;
+  const char *path, *name, *svg;
   char model_name[NET_NAME];
   loaded l; /* a model */
   vram_net net;
@@ -37,18 +38,25 @@ int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), u
 
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
+  static const char own[] = "--net --flash --sram --format --align --kernels --svg";
+  const char *const best = cmd_nearest_of(own, a);
+  char expected[64];
   int64_t count;
   int i;
   if (!strcmp(a, "--embedded"))
     return 1;
   if (cmd_in(a, "--json --csv --batch --dim"))
     return job_option(&n->j, a, v);
-  if (!cmd_in(a, "--net --flash --sram --format --align --kernels"))
-    return cmd_bad("not an option with --embedded:", a, "vram estimate -h"), 0;
+  if (!cmd_in(a, own)) {
+    snprintf(expected, sizeof expected, "%s%svram estimate -h", best ? best : "", best ? "? " : "");
+    return cmd_bad("not an option with --embedded:", a, expected), 0;
+  }
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--net"))
     n->name = v;
+  else if (!strcmp(a, "--svg"))
+    n->svg = v;
   else if (!strcmp(a, "--flash") || !strcmp(a, "--sram")) {
     if (!cmd_parse_size(v, a[2] == 'f' ? &n->flash : &n->sram))
       return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
@@ -94,6 +102,8 @@ static int net_arguments(net_job *n, int argc, char **argv) {
     return cmd_bad("no network", NULL, "vram estimate --embedded NET.h or MODEL; vram estimate -h");
   if (n->j.json && n->j.csv)
     return cmd_bad("standard output takes one of --json and --csv", NULL, NULL);
+  if (n->svg && cmd_is_output(n->svg))
+    return cmd_bad("the table is on standard output: not", "--svg -", NULL);
   return FITS;
 }
 
@@ -113,31 +123,15 @@ static void *net_memory(uint64_t bytes) {
   return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
 }
 
-/* Lines in a C header have a name that ends so, or at least one of them is there. */
-static int is_net(const char *path, const char *text, size_t len) {
-  static const char begin[] = "VRAM_NET_BEGIN";
-  const char *dot = strrchr(path, '.');
-  size_t i;
-  if (dot && (!strcmp(dot, ".h") || !strcmp(dot, ".hpp")))
-    return 1;
-  for (i = 0; i + sizeof begin <= len; i++)
-    if (!memcmp(text + i, begin, sizeof begin - 1))
-      return 1;
-  return 0;
-}
-
 /* The lines of a C header; what the command line says goes before what its BEGIN says. */
 static int net_lines(net_job *n, const char *text, size_t len) {
-  const uint64_t bytes = vram_net_read_bytes(text, len);
   vram_net_line *l;
-  vram_error e;
+  int status;
   if (n->j.ndims)
     return cmd_bad("sizes of a header are what it says: not with", n->path, NULL);
-  n->memory = net_memory(bytes);
-  if (!n->memory)
-    return cmd_no_memory();
-  if (vram_net_read(text, len, n->name, n->memory, bytes, &n->net, &e))
-    return net_error(n, &e);
+  status = net_of_lines(n->path, text, len, n->name, &n->memory, &n->net);
+  if (status)
+    return status;
   l = n->net.line;
   if (l->kind == VRAM_LINE_BEGIN && (n->align || n->has_kernels)) {
     l->kind = VRAM_LINE_BEGIN_WITH;
@@ -383,6 +377,36 @@ static void net_json(const net_job *n) {
   printf("}\n");
 }
 
+/* The arena as a picture: lines across, offsets up. */
+static int net_svg(const net_job *n) {
+  const vram_net *net = &n->net;
+  arena_set s;
+  cmd_output out;
+  char name[VRAM_MAX_NAME + 16];
+  uint32_t i, k;
+  int status = cmd_output_open(&out, n->svg);
+  if (status)
+    return status;
+  memset(&s, 0, sizeof s);
+  s.path = net->name;
+  for (k = 0; k < net->nbuffer && !status; k++) {
+    const vram_net_line *l = net->line;
+    vram_buffer *b;
+    for (i = 0; l->buffer != k && l->scratch_buffer != k; i++)
+      l = net->line + i;
+    snprintf(name, sizeof name, "%s%s", l->y, l->buffer == k ? "" : " scratch");
+    b = arena_set_add(&s, name, strlen(name));
+    if (b)
+      *b = net->buffer[k];
+    else
+      status = cmd_no_memory();
+  }
+  if (!status)
+    arena_picture(out.file, &s, &net->arena, 1);
+  arena_set_end(&s);
+  return cmd_output_commit(&out, status);
+}
+
 int net_command(int argc, char **argv) {
   net_job n;
   char *text = NULL;
@@ -395,7 +419,7 @@ int net_command(int argc, char **argv) {
     return status;
   n.j.model = n.path;
   status = model_read(n.path, &n.j, &text, &len);
-  if (!status && is_net(n.path, text, len)) {
+  if (!status && net_is_lines(n.path, text, len)) {
     status = net_lines(&n, text, len);
     free(text);
   } else if (!status)
@@ -409,7 +433,9 @@ int net_command(int argc, char **argv) {
       net_csv(&n.net);
     else
       net_text(&n);
-    status = net_fits(&n) ? FITS : TOO_LARGE;
+    if (n.svg)
+      status = net_svg(&n);
+    status = status ? status : net_fits(&n) ? FITS : TOO_LARGE;
   }
   free(n.scratch);
   free(n.memory);

@@ -14,4 +14,10 @@ void net_name(const char *model, const vram_graph *g, char *to);
 int net_of_model(const job *j, const vram_graph *g, const vram_net_lower_options *o, void **mem,
                  vram_net *net);
 
+/* Has the file VRAM_NET_ lines: is it a C header, or is there a BEGIN? */
+int net_is_lines(const char *path, const char *text, size_t len);
+/* The lines of a C header, counted; name NULL: its only network. Not FITS: message printed. */
+int net_of_lines(const char *path, const char *text, size_t len, const char *name, void **mem,
+                 vram_net *net);
+
 #endif

@@ -940,6 +940,10 @@ int plan_command(int argc, char **argv) {
   if (status)
     return status;
   model = !chain_is(p.j.model, text, len);
+  if (model && p.j.budget_given && !cmd_take_size("--budget", p.j.budget_given, &p.j.budget)) {
+    free(text);
+    return USAGE;
+  }
   if (model && p.j.spec) {
     plan_trains(&p.j);
     return plan_ranks_command(&p.j, text, len);

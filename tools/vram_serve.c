@@ -165,7 +165,7 @@ static int set_gpu(serve *v, const char *text) {
 }
 
 static int set_size(const char *name, const char *text, uint64_t *to) {
-  return cmd_parse_size(text, to) && *to ? 1 : (cmd_bad(name, text, "a size like 24GiB"), 0);
+  return cmd_take_size(name, text, to) && (*to || (cmd_bad(name, text, "a size like 24GiB"), 0));
 }
 
 /* Options with a value. Returns 1; 0: error printed. */
@@ -236,8 +236,13 @@ static int arguments(serve *v, int argc, char **argv) {
         return cmd_bad("no value behind", a, NULL);
       if (!valued_option(v, a, argv[++i]))
         return USAGE;
-    } else if (*a == '-' || !v->model.name || strcmp(a, v->model.name))
-      return cmd_bad("not an option beside --engine:", a, "vram estimate -h");
+    } else if (*a == '-' || !v->model.name || strcmp(a, v->model.name) != 0) {
+      const char *const best = cmd_nearest_of("--engine --gpu --rules --json " SERVE_OPTIONS, a);
+      char expected[64];
+      snprintf(expected, sizeof expected, "%s%svram estimate -h", best ? best : "",
+               best ? "? " : "");
+      return cmd_bad("not an option beside --engine:", a, expected);
+    }
   }
   if (!v->rows && !v->model.config)
     return cmd_bad("no layers for", "--engine", "--kv full:32x8x128");

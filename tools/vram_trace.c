@@ -1,4 +1,5 @@
 #include "vram_trace.h"
+#include "vram_model.h"
 
 void trace_end(trace *t) {
   uint32_t i;
@@ -293,8 +294,12 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
 int trace_read(trace *t, const char *path, int64_t device) {
   char *bytes = NULL;
   size_t len = 0;
-  int status = cmd_read(path, &bytes, &len);
+  const vram_file_format format = model_sniff(path);
+  int status = format && format != VRAM_FILE_CONFIG ? kind_refuse_model(path, format, "a trace")
+                                                    : kind_refuse(path, "replay");
   memset(t, 0, sizeof *t);
+  if (!status)
+    status = cmd_read(path, &bytes, &len);
   if (!status)
     status = trace_from(t, path, bytes, len, device);
   free(bytes);

@@ -29,9 +29,11 @@ typedef struct vram_trial {
 } vram_trial;
 
 typedef struct vram_solution {
-  vram_trial fits;   /* the largest dim that fits; the fewest segments that fit */
-  vram_trial next;   /* the next larger dim that the model allows, the next smaller number of
-                        segments: it does not fit. 0: there is none up to `most` */
+  vram_trial fits; /* the largest dim that fits; the fewest segments that fit */
+  vram_trial next; /* the next larger dim that the model allows, the next smaller number of
+                      segments: it does not fit. 0: there is none up to `most` */
+  vram_trial calm; /* with step.replay, a dim: fits if its replay gives no cached memory back, else
+                      the largest one found below that whose replay does not */
   vram_trial eights; /* the largest multiple of eight that fits, up to fits.value */
   vram_trial power;  /* the same for powers of two */
   vram_trial least;  /* segments: the number that takes the fewest bytes */

@@ -301,6 +301,39 @@ static int vram__solve_reports(vram__solver *v) {
   return 1;
 }
 
+/* The largest value whose replay gives no cached memory back, by halving what is below fits: how
+   many times it goes back grows with the value, but for how blocks happen to lie. 0: an error. */
+static int vram__solve_calm(vram__solver *v) {
+  vram_solution *s = v->s;
+  const int64_t stride = v->stride ? v->stride : 1;
+  const vram_trial *const known[3] = {&s->fits, &s->eights, &s->power};
+  vram_trial t;
+  int64_t high = s->fits.value;
+  uint32_t i;
+  if (!v->o->step.replay || v->o->segments || !s->fits.value)
+    return 1;
+  for (i = 0; i < 3; i++)
+    if (known[i]->value > s->calm.value && !known[i]->report.num_alloc_retries)
+      s->calm = *known[i];
+  while (high - s->calm.value > stride) {
+    t.value = s->calm.value + (high - s->calm.value) / 2;
+    t.value -= (t.value - v->first) % stride;
+    if (t.value <= s->calm.value)
+      t.value += stride;
+    v->s->tried++;
+    vram__solve_set(v, t.value);
+    if (vram__solve_parse(v) == VRAM__FITS &&
+        vram__solve_play(v, v->o->step.replay, &t.report) == VRAM__FITS &&
+        !t.report.num_alloc_retries)
+      s->calm = t;
+    else if (v->error.code == VRAM_ERR_MEMORY)
+      return 0;
+    else
+      high = t.value;
+  }
+  return 1;
+}
+
 /* One value of the dim; v->now becomes it. */
 static int vram__solve_try(vram__solver *v, int64_t value) {
   int kind;
@@ -708,7 +741,7 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   r = vram__solve_begin(&v);
   if (!r)
     r = o->segments ? vram__solve_segments(&v) : vram__solve_dim(&v);
-  if (!r && !vram__solve_reports(&v))
+  if (!r && (!vram__solve_reports(&v) || !vram__solve_calm(&v)))
     r = v.error.code;
   if (v.range)
     allocator->free(allocator->user, v.range, v.range_bytes);

@@ -1,0 +1,251 @@
+/* What is no model that a command reads: its kind in a word, and the way from it. */
+#include "vram_model.h"
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/stat.h>
+#endif
+
+#define EXPORTER "vram-export FILE.py:FUNCTION -o MODEL.vram"
+
+enum { HEAD = 512, TAIL = 65536 }; /* bytes of a file that are looked at */
+
+/* ---- files, by what they hold ---- */
+
+/* way: behind it stands the file, then `more`, unless that is NULL */
+typedef struct file_kind {
+  const char *what, *way, *more;
+} file_kind;
+
+static const file_kind kind_torch = {
+    "weights that PyTorch saved, without the network that they are for",
+    "the module itself as text: " EXPORTER, NULL};
+static const file_kind kind_pickle = {
+    "a pickle of Python: weights, or a memory snapshot",
+    "the module as text: " EXPORTER "; of a snapshot: vram replay ", ""};
+static const file_kind kind_python = {"a program in Python", "its module as text: vram-export ",
+                                      ":FUNCTION -o MODEL.vram"};
+static const file_kind kind_pointer = {"a pointer of Git LFS, not the file itself",
+                                       "the file: git lfs pull", NULL};
+static const file_kind kind_page = {"a page of HTML, not a model", "the file that it leads to",
+                                    NULL};
+static const file_kind kind_keras = {
+    "a model of Keras", "TFLite, by tf.lite.TFLiteConverter, or ONNX, by model.export", NULL};
+static const file_kind kind_tensorflow = {
+    "a graph of TensorFlow", "TFLite, by tf.lite.TFLiteConverter, or ONNX, by tf2onnx", NULL};
+
+static const struct {
+  const char *name; /* of a file in it */
+  file_kind kind;
+} in_zip[] = {
+    {"/code/__torch__", {"a program of TorchScript", "its module as text: " EXPORTER, NULL}},
+    {"archive_format", {"a program of torch.export", "its module as text: " EXPORTER, NULL}},
+    {"data.pkl", {NULL, NULL, NULL}}, /* kind_torch */
+    {"model.weights.h5", {NULL, NULL, NULL}},
+    {".npy", {"arrays of NumPy, without a network", "a model: vram estimate -h", NULL}}};
+
+static const struct {
+  const char *magic;
+  size_t n;
+  const file_kind kind;
+} by_magic[] = {{"\177ELF", 4, {"a program", "what it allocates: vram run -- ", ""}},
+                {"\037\213", 2, {"a compressed file", "what is in it: gunzip ", ""}},
+                {"(\265/\375", 4, {"a compressed file", "what is in it: unzstd ", ""}},
+                {"ftrt", 4, {"an engine of TensorRT", "the ONNX file that it was built of", NULL}}};
+
+static const struct {
+  const char *end;
+  const file_kind kind;
+} by_name[] = {
+    {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}},
+    {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}},
+    {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}},
+    {".params", {"weights of MXNet, without a network", "an ONNX file of the model", NULL}},
+    {".ckpt", {"a checkpoint, without a network", "the module as text: " EXPORTER, NULL}}};
+
+static int ends_in(const char *s, const char *end) {
+  const size_t n = strlen(s), k = strlen(end);
+  return n > k && !strcmp(s + n - k, end);
+}
+
+/* n bytes hold the word */
+static int holds(const char *s, size_t n, const char *word) {
+  const size_t k = strlen(word);
+  size_t i;
+  for (i = 0; i + k <= n; i++)
+    if (!memcmp(s + i, word, k))
+      return 1;
+  return 0;
+}
+
+static int begins(const char *s, size_t n, const char *with) {
+  return n >= strlen(with) && !memcmp(s, with, strlen(with));
+}
+
+/* The head of a file, and its tail, where a zip archive lists what it holds; NULL: it may be read
+   as text. */
+static const file_kind *kind_of(const char *path, const char *head, size_t n, const char *tail,
+                                size_t ntail) {
+  size_t i;
+  if (begins(head, n, "PK\3\4")) {
+    for (i = 0; i < sizeof in_zip / sizeof *in_zip; i++)
+      if (holds(head, n, in_zip[i].name) || holds(tail, ntail, in_zip[i].name))
+        return in_zip[i].kind.what        ? &in_zip[i].kind
+               : in_zip[i].name[0] == 'd' ? &kind_torch
+                                          : &kind_keras;
+    return ends_in(path, ".keras") ? &kind_keras : ends_in(path, ".pt") ? &kind_torch : NULL;
+  }
+  if (n > 2 && head[0] == '\200' && head[1] >= 2 && head[1] <= 5)
+    return &kind_pickle;
+  if (begins(head, n, "\211HDF"))
+    return &kind_keras;
+  if (begins(head, n, "version https://git-lfs"))
+    return &kind_pointer;
+  if (begins(head, n, "<!DOCTYPE") || begins(head, n, "<!doctype") || begins(head, n, "<html"))
+    return &kind_page;
+  for (i = 0; i < sizeof by_magic / sizeof *by_magic; i++)
+    if (n >= by_magic[i].n && !memcmp(head, by_magic[i].magic, by_magic[i].n))
+      return &by_magic[i].kind;
+  if (ends_in(path, ".py"))
+    return &kind_python;
+  if (ends_in(path, ".pb"))
+    return &kind_tensorflow;
+  for (i = 0; i < sizeof by_name / sizeof *by_name; i++)
+    if (ends_in(path, by_name[i].end))
+      return &by_name[i].kind;
+  return NULL;
+}
+
+static int is_there(const char *path) {
+#if defined(__unix__) || defined(__APPLE__)
+  struct stat st;
+  return !stat(path, &st);
+#else
+  FILE *f = fopen(path, "rb");
+  if (f)
+    fclose(f);
+  return f != NULL;
+#endif
+}
+
+static int say_kind(const char *path, const file_kind *k) {
+  if (k->more)
+    cmd_say("%s: %s (expected %s%s%s)", path, k->what, k->way, path, k->more);
+  else
+    cmd_say("%s: %s (expected %s)", path, k->what, k->way);
+  return USAGE;
+}
+
+static int in_folder(const char *path, const char *name) {
+  char file[4096];
+  FILE *f;
+  if (snprintf(file, sizeof file, "%s/%s", path, name) >= (int)sizeof file)
+    return 0;
+  f = fopen(file, "rb");
+  if (f)
+    fclose(f);
+  return f != NULL;
+}
+
+/* The file or folder as it lies there. */
+static int refuse_file(const char *path, int takes_pickles) {
+  char head[HEAD], *tail = NULL;
+  size_t n, ntail = 0;
+  const file_kind *k;
+  FILE *f;
+#if defined(__unix__) || defined(__APPLE__)
+  struct stat st; /* a pipe's bytes are those of who reads the text */
+  if (stat(path, &st) || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+    return FITS;
+  if (S_ISDIR(st.st_mode))
+    return in_folder(path, "saved_model.pb") ? say_kind(path, &kind_tensorflow) : FITS;
+#endif
+  f = fopen(path, "rb");
+  if (!f)
+    return FITS; /* who reads it says why */
+  n = fread(head, 1, sizeof head, f);
+  if (begins(head, n, "PK\3\4"))
+    tail = (char *)malloc(TAIL);
+  if (tail && (!fseek(f, -(long)TAIL, SEEK_END) || !fseek(f, 0, SEEK_SET)))
+    ntail = fread(tail, 1, TAIL, f);
+  fclose(f);
+  k = kind_of(path, head, n, tail, ntail);
+  free(tail);
+  return k && !(takes_pickles && k == &kind_pickle) ? say_kind(path, k) : FITS;
+}
+
+/* ---- files of models, for what does not read them ---- */
+
+int kind_refuse_model(const char *path, vram_file_format format, const char *expected) {
+  const char *const way = format == VRAM_FILE_GGUF ? "vram estimate or vram fit of it"
+                          : model_is_graph(format)
+                              ? "vram estimate, fit, plan, arena or emit of it"
+                              : "vram estimate of it, or the text of its module: vram-export "
+                                "hf:CONFIG.json -o MODEL.vram";
+  cmd_say("vram: '%s' is a file of a model (%s), expected %s: %s", path,
+          vram_file_format_name(format), expected, way);
+  return USAGE;
+}
+
+/* ---- names ---- */
+
+/* torchvision:NAME, FILE.py:FUNCTION: what vram-export takes; 0: neither */
+static int is_source(const char *name) {
+  const char *const colon = strchr(name, ':');
+  char before[64];
+  if (!colon || !colon[1] || colon - name >= (int)sizeof before)
+    return 0;
+  snprintf(before, sizeof before, "%.*s", (int)(colon - name), name);
+  return cmd_in(before, "torchvision timm hf") || ends_in(before, ".py");
+}
+
+/* OWNER/NAME of the Hugging Face Hub, and no path: what ends it is no ending of a file's name. */
+static int is_hub_name(const char *name) {
+  const char *const slash = strchr(name, '/'), *end = strrchr(name, '.');
+  char owner[256];
+  const char *s;
+  if (!slash || slash == name || !slash[1] || strchr(slash + 1, '/') || !cmd_is_word(*name) ||
+      !cmd_is_word(slash[1]))
+    return 0;
+  for (s = name; *s; s++)
+    if (!cmd_is_word(*s) && !strchr("/-_.", *s))
+      return 0;
+  if (end && end > slash) {
+    for (end++; *end >= 'a' && *end <= 'z';)
+      end++;
+    if (!*end)
+      return 0;
+  }
+  snprintf(owner, sizeof owner, "%.*s", (int)(slash - name), name);
+  return !is_there(owner);
+}
+
+/* A name behind a colon that is built in, as well. */
+static const char *built_in(const char *name) {
+  const char *const colon = strchr(name, ':');
+  return colon && cmd_built_in(colon + 1) ? colon + 1 : NULL;
+}
+
+static int refuse_name(const char *name, const char *command) {
+  const char *const own = built_in(name), *const slash = strchr(name, '/');
+  if (is_source(name)) {
+    cmd_say(
+        "vram: '%s' is a module of PyTorch (expected its text: vram-export %s -o MODEL.vram%s%s)",
+        name, name, own ? "; built in: " : "", own ? own : "");
+    return USAGE;
+  }
+  if (!is_hub_name(name))
+    return FITS;
+  cmd_say("vram: '%s' is a name on the Hugging Face Hub, from where nothing is fetched (expected a "
+          "folder: hf download %s config.json --local-dir %s; vram %s %s)",
+          name, name, slash + 1, strcmp(command, "replay") ? command : "estimate", slash + 1);
+  return USAGE;
+}
+
+int kind_refuse(const char *path, const char *command) {
+  int status = FITS;
+  if (strcmp(path, "-") != 0)
+    status = is_there(path) ? refuse_file(path, cmd_in(command, "diff replay"))
+                            : refuse_name(path, command);
+  errno = 0;
+  return status;
+}
