@@ -20,6 +20,9 @@ built() {
       -Wl,-rpath,"$work/other" &&
     "$cc" -O1 -Wall -o "$work/plain" tests/preload/program.c -ldl -lpthread &&
     "$cc" -O1 -Wall -rdynamic -DLINKED -o "$work/linked" tests/preload/program.c \
+      "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread &&
+    "$cc" -w -O0 -DLIBRARY -shared -fPIC -o "$work/unseen.so" tests/preload/unseen.c "$work/libcudart.so.13" &&
+    "$cc" -w -O0 -isystem tests/cuda/include -o "$work/unseen" tests/preload/unseen.c libvram.a "$work/unseen.so" \
       "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread
 }
 vram=$PWD/vram
@@ -55,6 +58,9 @@ else
     agrees linked $mode
     agrees plain $mode
   done
+  agrees unseen
+  equal "unseen: what the rerouting has counted" "1048576 0" "$(cat "$work/log")"
+  equal "unseen: host" "$host_now" "$(key allocated_bytes.all.current 2)"
   counted linked kinds
   equal "kinds: reserved" "$now" "$(key reserved_bytes.all.current)"
   equal "kinds: peak" "$peak" "$(key reserved_bytes.all.peak)"
