@@ -169,7 +169,8 @@
    one in the attribute, and so declares what stands there instead. What is made of that is `lost`,
    and not checked. clang stops. Others tell the name first, and then what else they do not find. */
 /* clang-format off */
-#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__)
+#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__EDG__) &&             \
+    !defined(__CUDACC__)
 #define VRAM__NET_NAMED(name) typedef char name __attribute__((__unused__))
 #if defined(__cplusplus)
 #define VRAM__NET_OF_TYPE(name, by) extern name by() [[vram::instead
@@ -180,6 +181,7 @@
 #endif
 #define VRAM__NET_NEEDS(name, by, instead)                                                         \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"")                \
+  _Pragma("GCC diagnostic ignored \"-Wredundant-decls\"")                                          \
   VRAM__NET_OF_TYPE(name, by) (; instead;)]];                                                      \
   _Pragma("GCC diagnostic pop")
 #define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
