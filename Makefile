@@ -29,7 +29,7 @@ build/tool/%.o: tools/%.c build/tool/flags
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
-build/tool/vram_run.o: tools/preload.h vram_cuda.h
+$(patsubst tools/%.c,build/tool/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
 # other flags: all of it anew; but what was built with them is installed as it is
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool
@@ -43,11 +43,11 @@ build/tool/library.o: vram.h vram_cuda.h
 
 # at least -O2: dlsym has to be jumped to; all that it needs is the C library, found when it is
 # loaded: to find a function at its first call takes more stack than a handler of signals may have
-PRELOAD_C = tools/preload.c tools/preload_libc.c tools/preload_route.c
+PRELOAD_C = $(wildcard tools/preload*.c)
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(SAY) "  $@"
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
-	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
+	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
@@ -118,6 +118,8 @@ export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
 part-fuzz part-units-clang-sanitize: part-sanitized
+# several parts use the library as $(CC) -O2 makes it, and programs of it: built once, before they begin
+part-units part-nets part-pool part-schedule part-writer: $(addprefix build/plain/,impl.o test_pool test_pool_calls test_report test_schedule)
 part-%:
 	@mkdir -p build/part
 	@start=$$(date +%s); MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; \
@@ -179,6 +181,8 @@ $(TOOL_TESTED): $(B)/tool/%.o: tools/%.c tests/tool.h $(TOOL_HEADERS) tools/prel
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -O0 -Ibuild -include tests/tool.h -c $< -o $@
 $(B)/test_tool: tests/tool.h build/models.h $(TOOL_TESTED)
 FLAGS_test_tool = -Ibuild
+# it has the library inside for its tables, and reads words: not worth optimising that once more
+FLAGS_test_recipes = -O0
 LIBS_test_tool = $(TOOL_TESTED) $(LIBDL)
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE

@@ -169,7 +169,8 @@
    one in the attribute, and so declares what stands there instead. What is made of that is `lost`,
    and not checked. clang stops. Others tell the name first, and then what else they do not find. */
 /* clang-format off */
-#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__)
+#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__EDG__) &&             \
+    !defined(__CUDACC__)
 #define VRAM__NET_NAMED(name) typedef char name __attribute__((__unused__))
 #if defined(__cplusplus)
 #define VRAM__NET_OF_TYPE(name, by) extern name by() [[vram::instead
@@ -180,6 +181,7 @@
 #endif
 #define VRAM__NET_NEEDS(name, by, instead)                                                         \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"")                \
+  _Pragma("GCC diagnostic ignored \"-Wredundant-decls\"")                                          \
   VRAM__NET_OF_TYPE(name, by) (; instead;)]];                                                      \
   _Pragma("GCC diagnostic pop")
 #define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
@@ -381,11 +383,12 @@
                     : VRAM__V(p##t) == VRAM_U(0) || VRAM__V(k##_kept_from) == VRAM__V(p##t)        \
                         ? VRAM__V(k##_kept_to)                                                     \
                         : VRAM__V(p##t))
-/* the marks of r are those of p without k */
+/* the marks of r are those of p without k, which is kept where p is, but for mistakes */
 #define VRAM__NET_TAKE(r, p, k)                                                                    \
   k##_is_taken_once = 1, VRAM__NET_TAKE_END(r, p, k, 0, _low, _low_from, _low_to),                 \
   VRAM__NET_TAKE_END(r, p, k, 1, _top, _top_from, _top_to),                                        \
-  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM__V(k##_added)), r##_open = 0 + p##_open - k##_opened
+  VRAM__E(r##_kept, VRAM__V(p##_kept) - VRAM_MIN(VRAM__V(p##_kept), VRAM__V(k##_added))),          \
+  r##_open = p##_open == 0 ? 0 : 0 + p##_open - k##_opened
 #define VRAM__NET_NEW1(q, p, k) VRAM__NET_WRITE(q, p), VRAM__NET_TAKE(q, p, k), VRAM__NET_EXT(q)
 #define VRAM__NET_NEW2(q, p, k, k2)                                                                \
   VRAM__NET_WRITE(q, p), VRAM__NET_TAKE(q##__a, p, k), VRAM__NET_TAKE(q, q##__a, k2),              \
