@@ -445,17 +445,24 @@ static int emit_lines(emit_job *e, loaded *l, char *text, size_t len, void **mem
 }
 
 static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
+  vram_arena_options o;
   uint64_t need;
   vram_error err;
+  int failed;
   if (emit_too_large(e, net))
     return USAGE;
   need = vram_net_plan_bytes(net, NULL);
   *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!*scratch)
     return cmd_no_memory();
-  if (vram_net_plan(net, NULL, *scratch, need, &err))
-    return cmd_bad(err.text, NULL, NULL);
-  return FITS;
+  memset(&o, 0, sizeof o);
+  o.stop = cmd_stop;
+  cmd_progress("vram emit: planning the arena", 0);
+  cmd_stop_begin();
+  failed = vram_net_plan(net, &o, *scratch, need, &err) != VRAM_OK;
+  cmd_stop_end();
+  cmd_progress_end();
+  return failed ? cmd_bad(err.text, NULL, NULL) : FITS;
 }
 
 int emit_command(int argc, char **argv) {
