@@ -248,3 +248,17 @@ refuse "a size that is none" "not a size 'much'" ./vram emit lenet5 --flash much
 refuse "a folder that is not there" "cannot write 'build/nowhere/x.h'" ./vram emit lenet5 -o build/nowhere/x.h
 refuse "too large for constants" "is too large: 4 n h w c" ./vram emit unet --batch 200
 refuse "a second model" "a second model 'mlp'" ./vram emit lenet5 mlp
+
+# G. a .tflite file in its own format, its constants as arrays, several memories: the arrays of a line are the bytes that it
+#    counts, and all of it compiles
+./vram emit tests/golden/tflite/ic_i8io.tflite --name ic -o $work/ic.h --weights $work/weights.h --bank DTCM=40KiB --bank SRAM=0
+if [ "$(number $work/ic.h IC_WEIGHT_BYTES)" = 22464 ]; then ok; else bad "a .tflite file of int8 is counted in another format"; fi
+if grep -q 'the line counts' $work/weights.h; then bad "arrays that are not what the line counts"; else ok; fi
+bytes=$(sed -n 's/^static const \(int[0-9]*\)_t [a-z0-9_A-Z]*\[\([0-9]*\)\].*/\1 \2/p' $work/weights.h |
+  awk '{ sub("int", "", $1); n += $1 / 8 * $2 } END { print n }')
+if [ "$bytes" = 22464 ]; then ok; else bad "arrays of $bytes bytes, the lines count 22464"; fi
+program $work/banks.c $work/ic.h $work/weights.h
+echo 'unsigned char dtcm[IC_BANK_DTCM_BYTES], sram[IC_BANK_SRAM_BYTES];' >>$work/banks.c
+echo 'VRAM_STATIC_ASSERT(IC_BANK_DTCM_BYTES <= 40960 && IC_INPUT_BANK == IC_BANK_DTCM, in_fast_memory);' >>$work/banks.c
+cell "constants and banks" $gcc -std=c99 $COMMON -Wno-unused -I. -c $work/banks.c -o $work/banks.o
+if ./vram emit tests/golden/tflite/ic_i8io.tflite --bank 8KiB --bank 16KiB -o $work/none.h 2>/dev/null; then bad "banks that are too small"; else ok; fi

@@ -125,6 +125,9 @@ by_cmake() { # by_cmake NAME OPTIONS...
   cell "$name, build" cmake --build "$work/cmake"
   runs "$name, c" "$work/cmake/consumer-c"
   runs "$name, c++" "$work/cmake/consumer-cxx"
+  case " $* " in *" -DVIA="*) return ;; esac
+  runs "$name, vram::static" "$work/cmake/consumer-static"
+  runs "$name, vram::static in a library" "$work/cmake/consumer-shared"
 }
 all_ways() { # all_ways NAME PREFIX PKG_CONFIG_OPTIONS...
   tree_name=$1 prefix=$2

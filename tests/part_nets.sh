@@ -86,14 +86,14 @@ none() { # none MOST BEGIN COMPILER...: without BEGIN, END, a line, a kept value
 }
 if have gcc && [ "$(gcc -dumpversion | cut -d. -f1)" -ge 10 ]; then
   for cc in "gcc -std=c99" "gcc -std=gnu17" "g++ -x c++ -std=c++11"; do
-    none 10 kws_net_lacks_its_VRAM_NET_BEGIN $cc -fsyntax-only
+    none 10 kws_input_is_no_line_after_BEGIN $cc -fsyntax-only
     mistake "no such value" 10 kws_kk_is_no_line_after_BEGIN "s/p3, a2/p3, b2/;/a2, c2/a VRAM_NET_ADD(kws, b2, a2, kk);" $cc -fsyntax-only
     mistake "a value that is not kept" 10 kws_r1_is_no_kept_value "s/p3, a2/p3, b2/;/a2, c2/a VRAM_NET_ADD(kws, b2, a2, r1);" $cc -fsyntax-only
   done
 else
   skip "no gcc from version 10: one message for what is not there"
 fi
-none 24 kws_net_lacks_its_VRAM_NET_BEGIN clang -std=c11 -fsyntax-only
+none 24 kws_input_is_no_line_after_BEGIN clang -std=c11 -fsyntax-only
 for cc in "avr-gcc -std=c99 -fsyntax-only" "sdcc -mmcs51 --std-c11 -S -o $work/mistake.asm"; do
   none 1000 kws_input_is_no_line_after_BEGIN $cc
 done

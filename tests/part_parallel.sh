@@ -114,6 +114,11 @@ same_stage tests/golden/parallel/tied.vram pp=2+tp=2 2
 # PyTorch 2.15.0: two linears with a relu between them, torch.autograd.backward((b, c, x), (gb, gc, gx)), AdamW; the most within backward, third step
 printf 'input x f32 [64,256] grad=1\nlinear a x out_features=512\nrelu b a\nlinear c b out_features=128\nbackward b c x\n' >build/part/several.vram
 ./vram estimate build/part/several.vram --train adamw --json | grep -q '"backward":{[^}]*"requested_peak_bytes":37363712,' && ok || bad "backward from several values"
+# PyTorch 2.15.0: GPipe of two stages, fully_shard(mp_policy=MixedPrecisionPolicy(bfloat16, float32)) of each over three ranks, a float input; the most within the third step
+sed '4a\
+stage layers.2' tests/golden/parallel/mlp_odd.vram >build/part/rank.vram
+./vram estimate build/part/rank.vram --train adamw --parallel pp=2,schedule=GPipe,crossing=f32+fsdp2=3,units=root,mp=bf16,reduce=f32 --rank 2 --json |
+  grep -q '"step":{[^}]*"requested_peak_bytes":34048510,' && ok || bad "a stage of fully_shard whose input is cast"
 same_rank tests/golden/parallel/tiny.vram cp=2,rotate_method=alltoall --amp bf16
 refuse_parallel "got mixed torch.Tensor and DTensor" $tiny --parallel tp=2 --clip-grad-norm foreach
 refuse_parallel "of DTensors the steps of sgd, adam and adamw are known" --train lion tests/golden/parallel/tiny.vram --parallel tp=2

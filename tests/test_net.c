@@ -672,9 +672,16 @@ static void memory(void) {
   EQUAL(vram_net_plan(&net, NULL, NULL, n, NULL), VRAM_ERR_MEMORY);
   {
     vram_arena_options o;
+    void *more;
     memset(&o, 0, sizeof o);
     o.nbank = 2;
-    EQUAL(vram_net_plan(&net, &o, plan, n, &err), VRAM_ERR_UNSUPPORTED);
+    o.capacity[0] = 1; /* nothing fits the first */
+    EQUAL(vram_net_plan(&net, &o, plan, n, &err), VRAM_ERR_MEMORY);
+    more = test_scratch(vram_net_plan_bytes(&net, &o));
+    EQUAL(vram_net_plan(&net, &o, more, vram_net_plan_bytes(&net, &o), &err), VRAM_OK);
+    EQUAL(net.arena.bank_bytes[0], 0);
+    EQUAL(net.arena.bank_bytes[1], was.arena.height_bytes);
+    free(more);
     o.nbank = 1;
     o.capacity[0] = was.arena.height_bytes - 1;
     EQUAL(vram_net_plan(&net, &o, plan, n, &err), VRAM_ERR_LIMIT);

@@ -63,7 +63,8 @@ static char *source_output(const char *command, size_t *len) {
   char *text = (char *)malloc(cap), *more;
   FILE *f;
   fflush(NULL);
-  f = text ? popen(command, "r") : NULL;
+  /* CC and CPPFLAGS are words for a shell, as in make; the file's name is quoted */
+  f = text ? popen(command, "r") : NULL; /* NOLINT(cert-env33-c) */
   *len = 0;
   while (f && text && (got = fread(text + *len, 1, cap - *len, f)) != 0) {
     *len += got;
@@ -98,7 +99,7 @@ static char *source_preprocessed(const char *path, size_t *len) {
   fprintf(f, "${CC:-cc} -E -x c -DVRAM_H_INCLUDED -DVRAM_MACROS_ONLY");
   for (i = 0; i < sizeof unit / sizeof *unit; i += 2)
     fprintf(f, " '-DVRAM_%s(x)=(%s*(x))'", unit[i], unit[i + 1]);
-  fprintf(f, " $CPPFLAGS ");
+  fprintf(f, " $CPPFLAGS %s", *path == '-' ? "./" : "");
   source_quote(f, path);
   fprintf(f, " 2>/dev/null");
   if (!fclose(f))

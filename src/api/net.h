@@ -172,6 +172,8 @@ typedef struct vram_net_line {
 
   /* vram_net_plan */
   uint64_t offset, scratch_offset; /* in the arena; scratch: VRAM_NOWHERE if there is none */
+  uint32_t bank, scratch_bank;     /* of several memories */
+  uint64_t accesses; /* with banks: bytes of its buffer that an inference reads and writes */
 
   /* private */
   uint64_t storage_bytes;       /* of a buffer that the line writes anew */
@@ -229,9 +231,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err);
 /* Plans one arena for a net that was counted: its buffers (in scratch) and where each lies. A value
    lives from the line that writes it to the last that reads it, in place or through views; a kept
    one until it is taken; outputs to the end; scratch as long as its line. o: align comes from the
-   net; NULL: all zero.
-     VRAM_ERR_UNSUPPORTED  more than one bank
-     what vram_arena_plan gives */
+   net; NULL: all zero. With more than one bank, the fastest first, the buffers that an inference
+   reads and writes most are in the first (vram_arena_spill). What it gives: what vram_arena_plan
+   gives, or vram_arena_spill */
 VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_options *o);
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err);

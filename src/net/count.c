@@ -1066,9 +1066,36 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   return c.e.code;
 }
 
+static int vram__net_has_banks(const vram_arena_options *o) { return o && o->nbank > 1; }
+
+/* Buffers, and with banks the accesses to each. */
+static uint64_t vram__net_own_bytes(const vram_net *net, const vram_arena_options *o) {
+  const uint64_t each = sizeof(vram_buffer) + (vram__net_has_banks(o) ? sizeof(uint64_t) : 0);
+  return ((uint64_t)net->nbuffer * each + 15) & ~UINT64_C(15);
+}
+
 VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_options *o) {
-  const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
-  return vram__sum_or_overflow(own, vram_arena_bytes(net->nbuffer, o));
+  return vram__sum_or_overflow(vram__net_own_bytes(net, o),
+                               vram__net_has_banks(o) ? vram_arena_spill_bytes(net->nbuffer, o)
+                                                      : vram_arena_bytes(net->nbuffer, o));
+}
+
+/* Bytes of each buffer that one inference reads and writes: what a line makes once, what it reads
+   once, scratch twice. Views touch nothing. */
+static void vram__net_accesses(const vram_net *net, uint64_t *accesses) {
+  uint32_t i, k;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *const l = net->line + i;
+    if (vram__net_where[l->kind] == VRAM__NET_VIEW)
+      continue;
+    accesses[l->buffer] += l->out_bytes;
+    if (i)
+      accesses[l[-1].buffer] += l[-1].out_bytes;
+    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
+      accesses[net->line[l->from[k]].buffer] += net->line[l->from[k]].out_bytes;
+    if (l->scratch_buffer != VRAM_NO_BUFFER)
+      accesses[l->scratch_buffer] += 2 * l->scratch_bytes;
+  }
 }
 
 /* Line i reads that buffer. */
@@ -1104,7 +1131,7 @@ static void vram__net_lifetimes(const vram_net *net, vram_buffer *b) {
 
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err) {
-  const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
+  const uint64_t own = vram__net_own_bytes(net, o);
   vram_buffer *b = (vram_buffer *)scratch;
   vram_arena_options options;
   vram_result result;
@@ -1115,8 +1142,6 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
   options.align = net->align;
   if (!net->nbuffer)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0, "the network was not counted");
-  if (options.nbank > 1)
-    return vram__error_begin(err, VRAM_ERR_UNSUPPORTED, 0, "a network in more than one bank");
   if (!scratch || scratch_bytes < vram_net_plan_bytes(net, o)) {
     vram__error_begin(err, VRAM_ERR_MEMORY, 0, "");
     vram__error_number(err, "scratch needs ", vram_net_plan_bytes(net, o));
@@ -1125,14 +1150,24 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
   }
   vram__memory_zero(b, own);
   vram__net_lifetimes(net, b);
-  result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own, scratch_bytes - own,
-                           &net->arena, err);
+  if (vram__net_has_banks(o)) {
+    uint64_t *const accesses = (uint64_t *)(void *)(b + net->nbuffer);
+    vram__net_accesses(net, accesses);
+    result = vram_arena_spill(b, accesses, net->nbuffer, &options, (uint8_t *)scratch + own,
+                              scratch_bytes - own, &net->arena, err);
+    for (i = 0; i < net->nline && !result; i++)
+      net->line[i].accesses = accesses[net->line[i].buffer];
+  } else
+    result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own,
+                             scratch_bytes - own, &net->arena, err);
   net->buffer = b;
   for (i = 0; i < net->nline && !result; i++) {
     vram_net_line *l = net->line + i;
     l->offset = b[l->buffer].offset;
     l->scratch_offset =
         l->scratch_buffer == VRAM_NO_BUFFER ? VRAM_NOWHERE : b[l->scratch_buffer].offset;
+    l->bank = b[l->buffer].bank;
+    l->scratch_bank = l->scratch_buffer == VRAM_NO_BUFFER ? 0 : b[l->scratch_buffer].bank;
   }
   return result;
 }
