@@ -42,7 +42,7 @@ VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
   vram__part_event *to;
   if (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE)
     return;
-  vram__part_casts_look(y);
+  vram__part_casts_drop(y);
   to = vram__part_put(y, e->action == VRAM_ACTION_ALLOC ? VRAM__PART_ALLOC : VRAM__PART_FREE);
   if (!to)
     return;
