@@ -278,7 +278,7 @@ static void microbatches_of(const char *file, const char *const *spec, uint32_t 
     o.parallel = &p;
     if (again) {
       CHECK(!vram_graph_ranges(&g, "layers", range, 16, &o.ncheckpoint, NULL));
-      p.step = 1;
+      o.first_step = 1;
       o.checkpoint = range + (again - 1);
       o.ncheckpoint -= again - 1;
     }
