@@ -113,7 +113,7 @@ test-all:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
-FUZZ_SECONDS ?= 4
+FUZZ_SECONDS ?= 2
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
