@@ -18,35 +18,36 @@ LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl) -lpthread
 PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
 TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
+LIBRARY = build/tool/vram_impl.o build/tool/library.o
 TOOL_FLAGS = $(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS)
 vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a
 	$(SAY) "  $@"
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
 	$(SAY) "  $<"
-	$(Q)$(TOOL_FLAGS) -Ibuild -c $< -o $@
+	$(Q)$(TOOL_FLAGS) $(if $(filter $@,$(LIBRARY)),-fPIC) -Ibuild -c $< -o $@
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
-build/tool/vram_run.o: tools/preload.h vram_cuda.h
+$(patsubst tools/%.c,build/tool/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
 # other flags: all of it anew; but what was built with them is installed as it is
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool
 	@echo '$(subst ','"'"',$(TOOL_FLAGS))' | cmp -s - $@ || echo '$(subst ','"'"',$(TOOL_FLAGS))' >$@
 
-# vram.h and vram_cuda.h for programs that do not make the implementation themselves
-libvram.a: build/tool/vram_impl.o build/tool/library.o
+# vram.h and vram_cuda.h for programs, and libraries, that do not make the implementation themselves
+libvram.a: $(LIBRARY)
 	$(SAY) "  $@"
 	$(Q)rm -f $@ && $(AR) rc $@ $^
 build/tool/library.o: vram.h vram_cuda.h
 
 # at least -O2: dlsym has to be jumped to; all that it needs is the C library, found when it is
 # loaded: to find a function at its first call takes more stack than a handler of signals may have
-PRELOAD_C = tools/preload.c tools/preload_libc.c tools/preload_route.c
+PRELOAD_C = $(wildcard tools/preload*.c)
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(SAY) "  $@"
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
-	  -fvisibility=hidden -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
+	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
@@ -112,11 +113,13 @@ test-all:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
-FUZZ_SECONDS ?= 4
+FUZZ_SECONDS ?= 2
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
 part-fuzz part-units-clang-sanitize: part-sanitized
+# several parts use the library as $(CC) -O2 makes it, and programs of it: built once, before they begin
+part-units part-nets part-pool part-schedule part-writer: $(addprefix build/plain/,impl.o test_pool test_pool_calls test_report test_schedule)
 part-%:
 	@mkdir -p build/part
 	@start=$$(date +%s); MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; \
@@ -178,6 +181,8 @@ $(TOOL_TESTED): $(B)/tool/%.o: tools/%.c tests/tool.h $(TOOL_HEADERS) tools/prel
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -O0 -Ibuild -include tests/tool.h -c $< -o $@
 $(B)/test_tool: tests/tool.h build/models.h $(TOOL_TESTED)
 FLAGS_test_tool = -Ibuild
+# it has the library inside for its tables, and reads words: not worth optimising that once more
+FLAGS_test_recipes = -O0
 LIBS_test_tool = $(TOOL_TESTED) $(LIBDL)
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
@@ -232,7 +237,7 @@ net-report:
 	grep -q "VRAM_NET_BEGIN[A-Z_]*[(] *$$name *," "$(NET)" || \
 	  { echo "$(NET) has no network NAME=$$name" >&2; exit 1; }; \
 	flags="-std=c99 -I. -DNET_FILE=\"$(abspath $(NET))\" -DNET_NAME=$$name"; \
-	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ROW' >build/net_rows.inc && \
+	$(CC) $$flags -DNET_LINES -E -P tools/net_report.c | grep '^ *ROW' >build/net_rows.inc && \
 	$(CC) $$flags -O0 -Ibuild -DNET_ROWS='"net_rows.inc"' -o build/net_report tools/net_report.c
 	@build/net_report
 
@@ -276,11 +281,12 @@ PC_LIBDIR = $(subst $(PREFIX)/,$${prefix}/,$(LIBDIR))
 UP = $(shell echo '$(subst <$(PREFIX)/,,<$(1))' | sed 's:[^/][^/]*:..:g')
 # $(call TO,FOLDER,OTHER,SELF): OTHER, from FOLDER on, which SELF names
 TO = $(if $(and $(findstring <$(PREFIX)/,<$(2)),$(findstring <$(PREFIX)/,<$(1))),$(3)$(call UP,$(1))/$(subst <$(PREFIX)/,,<$(2)),$(2))
-CMAKE_INCLUDE = $(call TO,$(CMAKEDIR),$(INCLUDEDIR),$${CMAKE_CURRENT_LIST_DIR}/)
+CMAKE_PATH = $(call TO,$(CMAKEDIR),$(1),$${CMAKE_CURRENT_LIST_DIR}/)
 FILL = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|' \
   -e 's|@INCLUDEDIR@|$(subst &,\&,$(PC_INCLUDEDIR))|' \
   -e 's|@LIBDIR@|$(subst &,\&,$(PC_LIBDIR))|' -e 's|@LIBDL@|$(LIBDL)|' \
-  -e 's|@INCLUDE@|$(subst &,\&,$(CMAKE_INCLUDE))|' \
+  -e 's|@INCLUDE@|$(subst &,\&,$(call CMAKE_PATH,$(INCLUDEDIR)))|' \
+  -e 's|@LIBRARY@|$(subst &,\&,$(call CMAKE_PATH,$(LIBDIR)))|' \
   -e 's|@PYTHON@|$(subst &,\&,$(call TO,$(BINDIR),$(PYTHONDIR),))|'
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 # vram-export, vram-measure: what the exporter is made of; its collection of models is a test's

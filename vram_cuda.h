@@ -31,6 +31,8 @@
      VRAM_CUDA_LIVE          allocations that the default tracker knows; default 32768
      VRAM_CUDA_OWNERS        call sites and tags of it; default 1023
      VRAM_CUDA_TRACE         events that it keeps for snapshots; default 0
+     VRAM_CUDA_NO_NVTX       ranges of NVTX are not tags
+     VRAM_CUDA_NVTX_BYTES    for names of such ranges; default 65536
      VRAM_CUDA_MEMORY(n)     where its memory comes from; default: static
    VRAM_STATIC and VRAM_NAMESPACE work as in vram.h.
 
@@ -130,6 +132,7 @@
 #define vram_cuda_memory_allocated VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_allocated)
 #define vram_cuda_memory_reserved VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_reserved)
 #define vram_cuda_memory_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_stats)
+#define vram_cuda_nvtx VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_nvtx)
 #define vram_cuda_on_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_alloc)
 #define vram_cuda_on_close VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_close)
 #define vram_cuda_on_closed VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_closed)
@@ -633,6 +636,13 @@ VRAM_API void vram_cuda_tag_push(const char *tag);
 VRAM_API void vram_cuda_category_push(vram_category category, const char *tag);
 VRAM_API void vram_cuda_tag_pop(void);
 
+/* Where a thread has no tag of its own, the range of NVTX that it is in names what it allocates
+   (nvtxRangePush, domains, nvtx3::scoped_range; not nvtxRangeStart, which no thread is in). A
+   program whose NVTX headers are of 3.2 or later does so by itself, unless NVTX_INJECTION64_PATH
+   names another tool (Nsight), or VRAM_CUDA_NO_NVTX is defined for the implementation. For others
+   this is an InitializeInjectionNvtx2. 1: NVTX is heard; 0: not a table of NVTX. */
+VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t));
+
 /* VRAM_CUDA_TAG("weights"); until the end of the scope (C++, and C with GCC or Clang) */
 #define VRAM__CUDA_PASTE_(a, b) a##b
 #define VRAM__CUDA_PASTE(a, b) VRAM__CUDA_PASTE_(a, b)
@@ -738,6 +748,7 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
 /* The next call by this thread whose first argument is `first` stands here. Gives it back. */
 VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
@@ -972,7 +983,7 @@ template <class Stream> auto vram__cuda_stream(const Stream &s, int) -> decltype
 template <class Stream> auto vram__cuda_stream(const Stream &s, long) -> decltype(s.value()) {
   return s.value();
 }
-inline void *vram__cuda_stream(void *s, int) { return s; }
+template <class T> void *vram__cuda_stream(T *const &s, int) { return s; }
 
 /* cuda::mr asks get_property(resource, P()) what it may do with the memory */
 template <class Resource, class P> struct vram__cuda_property {
@@ -1244,6 +1255,217 @@ VRAM_API vram_result vram_cuda_api_linked(vram_cuda_api *api, vram_error *err) {
 #endif
   return vram_cuda_api_dlopen(api, err);
 }
+
+/* >>nvtx (Implementation) ----------------------------------------------------------------------
+   Ranges of NVTX as tags. An injection of NVTX fills in functions of its table; who it is says the
+   environment (Nsight), else the program, in a pointer that NVTX's headers define from 3.2 on. No
+   header of NVTX is needed: names, numbers and layout are those of nvtx3/nvtxDetail/nvtxTypes.h and
+   nvToolsExt.h, version 3. */
+
+#ifndef VRAM_CUDA_NVTX_BYTES
+#define VRAM_CUDA_NVTX_BYTES 65536
+#endif
+
+#define VRAM__NVTX_DEPTH 32
+#define VRAM__NVTX_NOT_TRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING */
+
+typedef struct vram__nvtx_attributes { /* nvtxEventAttributes_t */
+  uint16_t version, size;
+  uint32_t category;
+  int32_t color_type;
+  uint32_t color;
+  int32_t payload_type, reserved;
+  uint64_t payload;
+  int32_t message_type;
+  const void *message;
+} vram__nvtx_attributes;
+
+/* the ranges of this thread; each domain takes its own innermost back */
+typedef struct vram__nvtx_ranges {
+  const char *name[VRAM__NVTX_DEPTH];
+  const void *domain[VRAM__NVTX_DEPTH];
+  uint32_t depth; /* may be more than there is room for: then the innermost are not heard */
+} vram__nvtx_ranges;
+
+static VRAM__THREAD vram__nvtx_ranges vram__nvtx_thread;
+
+/* Names that were heard, one after the other, each once: the ledger tells texts by their address,
+   and keeps them longer than a range has its name. */
+static struct {
+  char text[VRAM_CUDA_NVTX_BYTES];
+  uint32_t bytes, slot[VRAM_CUDA_NVTX_BYTES / 16];
+} vram__nvtx_names;
+static pthread_mutex_t vram__nvtx_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *vram__nvtx_keep(const char *name, size_t n) {
+  const uint32_t slots = sizeof vram__nvtx_names.slot / sizeof vram__nvtx_names.slot[0];
+  uint32_t h = 2166136261u, i, tried;
+  const char *kept = NULL;
+  size_t k;
+  for (k = 0; k < n; k++)
+    h = (h ^ (unsigned char)name[k]) * 16777619u;
+  (void)pthread_mutex_lock(&vram__nvtx_lock);
+  i = h % slots;
+  for (tried = 0; tried < slots && vram__nvtx_names.slot[i]; tried++, i = (i + 1) % slots) {
+    const char *const at = vram__nvtx_names.text + (vram__nvtx_names.slot[i] - 1);
+    for (k = 0; k < n && at[k] == name[k]; k++)
+      ;
+    if (k == n && !at[n]) {
+      kept = at;
+      break;
+    }
+  }
+  if (!kept && tried < slots && n < VRAM_CUDA_NVTX_BYTES - vram__nvtx_names.bytes) {
+    kept = (char *)memcpy(vram__nvtx_names.text + vram__nvtx_names.bytes, name, n);
+    vram__nvtx_names.slot[i] = vram__nvtx_names.bytes + 1;
+    vram__nvtx_names.bytes += (uint32_t)n + 1; /* and a 0, which is there */
+  }
+  (void)pthread_mutex_unlock(&vram__nvtx_lock);
+  return kept;
+}
+
+#define VRAM__NVTX_NAME 256 /* bytes of a name that are kept */
+
+static const char *vram__nvtx_ascii(const char *name) {
+  size_t n = 0;
+  while (name && n < VRAM__NVTX_NAME && name[n])
+    n++;
+  return n ? vram__nvtx_keep(name, n) : NULL;
+}
+
+/* as UTF-8 */
+static const char *vram__nvtx_wide(const wchar_t *name) {
+  char text[VRAM__NVTX_NAME];
+  size_t n = 0;
+  for (; name && *name && n + 4 <= sizeof text; name++) {
+    const uint32_t c = (uint32_t)*name;
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    text[n++] = (char)(more ? (0xFF00u >> (more + 1) & 0xFF) | (c >> 6 * more & 0x3Fu >> more) : c);
+    while (more-- > 0)
+      text[n++] = (char)(0x80 | (c >> 6 * more & 0x3F));
+  }
+  return n ? vram__nvtx_keep(text, n) : NULL;
+}
+
+static int vram__nvtx_push(const void *domain, const char *name) {
+  vram__nvtx_ranges *r = &vram__nvtx_thread;
+  if (r->depth < VRAM__NVTX_DEPTH) {
+    r->name[r->depth] = name;
+    r->domain[r->depth] = domain;
+  }
+  r->depth++;
+  return VRAM__NVTX_NOT_TRACKED;
+}
+
+static int vram__nvtx_domain_pop(const void *domain) {
+  vram__nvtx_ranges *r = &vram__nvtx_thread;
+  uint32_t i = r->depth;
+  if (i > VRAM__NVTX_DEPTH)
+    r->depth--;
+  else {
+    while (i && r->domain[i - 1] != domain)
+      i--;
+    if (i) {
+      for (; i < r->depth; i++) {
+        r->name[i - 1] = r->name[i];
+        r->domain[i - 1] = r->domain[i];
+      }
+      r->depth--;
+    }
+  }
+  return VRAM__NVTX_NOT_TRACKED;
+}
+
+static int vram__nvtx_domain_push(const void *domain, const vram__nvtx_attributes *a) {
+  const char *name = NULL;
+  if (a && a->size >= sizeof *a) {
+    if (a->message_type == 1)
+      name = vram__nvtx_ascii((const char *)a->message);
+    else if (a->message_type == 2)
+      name = vram__nvtx_wide((const wchar_t *)a->message);
+    else if (a->message_type == 3) /* registered: what was given for it */
+      name = (const char *)a->message;
+  }
+  return vram__nvtx_push(domain, name);
+}
+
+static int vram__nvtx_push_ex(const vram__nvtx_attributes *a) {
+  return vram__nvtx_domain_push(NULL, a);
+}
+static int vram__nvtx_push_a(const char *name) {
+  return vram__nvtx_push(NULL, vram__nvtx_ascii(name));
+}
+static int vram__nvtx_push_w(const wchar_t *name) {
+  return vram__nvtx_push(NULL, vram__nvtx_wide(name));
+}
+static int vram__nvtx_pop(void) { return vram__nvtx_domain_pop(NULL); }
+static const char *vram__nvtx_register_a(const void *domain, const char *text) {
+  (void)domain;
+  return vram__nvtx_ascii(text);
+}
+static const char *vram__nvtx_register_w(const void *domain, const wchar_t *text) {
+  (void)domain;
+  return vram__nvtx_wide(text);
+}
+/* A domain is told from the others by its handle: that of its name. */
+static const void *vram__nvtx_create_a(const char *name) { return vram__nvtx_ascii(name); }
+static const void *vram__nvtx_create_w(const wchar_t *name) { return vram__nvtx_wide(name); }
+
+/* the name of the innermost range that has one */
+static const char *vram__nvtx_tag(void) {
+  const vram__nvtx_ranges *r = &vram__nvtx_thread;
+  uint32_t i = r->depth > VRAM__NVTX_DEPTH ? VRAM__NVTX_DEPTH : r->depth;
+  while (i && !r->name[i - 1])
+    i--;
+  return i ? r->name[i - 1] : NULL;
+}
+
+typedef void (*vram__nvtx_function)(void);
+typedef struct vram__nvtx_callbacks { /* NvtxExportTableCallbacks */
+  size_t struct_size;
+  int (*functions)(int module, vram__nvtx_function ***table, unsigned *size);
+} vram__nvtx_callbacks;
+
+static void vram__nvtx_set(vram__nvtx_function **table, unsigned size, unsigned i,
+                           vram__nvtx_function f) {
+  if (i < size && table[i])
+    *table[i] = f;
+}
+
+VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t)) {
+  const vram__nvtx_callbacks *c = exported ? (const vram__nvtx_callbacks *)exported(1) : NULL;
+  vram__nvtx_function **table = NULL;
+  unsigned size = 0;
+  if (!c || c->struct_size < sizeof *c)
+    return 0;
+#define VRAM__NVTX(i, f) vram__nvtx_set(table, size, i, (vram__nvtx_function)(f))
+  if (c->functions(1, &table, &size)) { /* NVTX_CB_MODULE_CORE */
+    VRAM__NVTX(8, vram__nvtx_push_ex);
+    VRAM__NVTX(9, vram__nvtx_push_a);
+    VRAM__NVTX(10, vram__nvtx_push_w);
+    VRAM__NVTX(11, vram__nvtx_pop);
+  }
+  if (c->functions(5, &table, &size)) { /* NVTX_CB_MODULE_CORE2 */
+    VRAM__NVTX(4, vram__nvtx_domain_push);
+    VRAM__NVTX(5, vram__nvtx_domain_pop);
+    VRAM__NVTX(10, vram__nvtx_register_a);
+    VRAM__NVTX(11, vram__nvtx_register_w);
+    VRAM__NVTX(12, vram__nvtx_create_a);
+    VRAM__NVTX(13, vram__nvtx_create_w);
+  }
+#undef VRAM__NVTX
+  return 1;
+}
+
+#if defined(__ELF__) && defined(__GNUC__) && !defined(VRAM_CUDA_NO_NVTX)
+/* NVTX of this program asks this pointer at its first call; a program without NVTX has none. */
+extern int (*vram__nvtx_injection)(const void *(*)(uint32_t)) __asm__(
+    "InitializeInjectionNvtx2_fnptr") __attribute__((weak));
+__attribute__((constructor)) static void vram__nvtx_begin(void) {
+  if (&vram__nvtx_injection && !vram__nvtx_injection)
+    vram__nvtx_injection = vram_cuda_nvtx;
+}
+#endif
 
 /* >>tracker (Implementation) ------------------------------------------------------------------- */
 
@@ -1544,7 +1766,7 @@ VRAM_API uint32_t vram_cuda_site(vram_cuda_tracker *t, const char *file, uint32_
                                  const char *function) {
   uint32_t d = vram__cuda_top();
   return vram__cuda_open(t) ? vram_ledger_owner(&t->ledger, file, line, function,
-                                                d ? vram__cuda_thread.tag[d - 1] : NULL)
+                                                d ? vram__cuda_thread.tag[d - 1] : vram__nvtx_tag())
                             : 0;
 }
 
@@ -2580,6 +2802,7 @@ static void *vram__cuda_of_thread(void *stream) {
   return stream ? stream : (void *)(uintptr_t)2; /* cudaStreamPerThread */
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters of functions */
 #define VRAM__X(name, parameters, call)                                                            \
   VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters {                                       \
     const vram__cuda_told told = vram__cuda_listen((uintptr_t)p, #name " without a line");         \
@@ -2591,6 +2814,7 @@ static void *vram__cuda_of_thread(void *stream) {
   }
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void) {
   return vram_cudaDeviceReset_in(NULL);
@@ -3426,7 +3650,9 @@ VRAM__D(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
 #ifdef __cplusplus
 #ifdef __CUDACC__ /* a kernel may call cudaMalloc: nothing of that runs here */
 #define VRAM__ANYWHERE __host__ __device__
+#ifdef __NVCC__
 #pragma nv_exec_check_disable
+#endif
 #else
 #define VRAM__ANYWHERE
 #endif
@@ -3437,7 +3663,7 @@ struct vram__here {
   VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
       : t(of), file(in), function(by), line(at) {}
   /* binds tighter than what may stand in an argument, but for casts and &, which come first */
-#ifdef __CUDACC__
+#ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
   template <class vram__any> VRAM__ANYWHERE vram__any &&operator->*(vram__any &&x) const {

@@ -76,6 +76,14 @@ class Own(nn.Module):
         return self.b(Swish.apply(self.a(x))).sum()
 
 def own(): return nn.Sequential(Own()), torch.zeros(64, 100)
+def partly(n, kind="LSTM"):
+    m = getattr(nn, kind)(4, 8, num_layers=2)
+    for p in list(m.parameters())[:n]:
+        p.requires_grad_(False)
+    return m, torch.zeros(3, 2, 4)
+def partly_frozen(): return partly(4)
+def cell_frozen(): return nn.GRUCell(4, 8).requires_grad_(False), torch.zeros(2, 4)
+def bag_frozen(): return nn.EmbeddingBag(9, 4).requires_grad_(False), torch.zeros(2, 3, dtype=torch.long)
 def no_tuple(): return nn.Linear(4, 4)
 def no_module(): return 3, torch.zeros(2, 4)
 def raises(): return nn.Linear(4, "x"), torch.zeros(2, 4)
@@ -155,7 +163,7 @@ def cases(folder):
         ([os.path.join(folder, "none.py") + ":f"], "none.py: no such file"),
         ([wrong + ":f"], "SyntaxError.*wrong.py, line 2"),
         ([absent + ":f"], r"ModuleNotFoundError: No module named 'no_such_package' \(at .*absent.py:1: "),
-        ([f + ":missing"], r"no function 'missing' \(found own, no_tuple, no_module, "),
+        ([f + ":missing"], r"no function 'missing' \(found own, partly, partly_frozen, "),
         ([f + ":no_tuple"], r"must return \(module, inputs\).*; found Linear"),
         ([f + ":no_module"], r"must return \(module, inputs\).*; found \(int, Tensor\)"),
         ([f + ":raises"], rf"TypeError: .* \(at .*net.py:{LINE['raises']}: "),
@@ -172,6 +180,10 @@ def cases(folder):
             rf"a shape depends on data \(at .*net.py:{LINE['x[x > 0]']}: return x\[x > 0\].sum\(\)\); ",
         ),
         ([f + ":penalty"], "takes gradients itself"),
+        (
+            [f + ":partly_frozen"],
+            r"LSTM: a recurrent net of which some weights are frozen \(weight_ih_l0\) and others are not has no line in the text form",
+        ),
         ([f + ":compiled"], r"the module is compiled \(torch.compile\)"),
         ([f + ":good", "-o", os.path.join(folder, "none", "o.vram")], "o.vram: cannot be written"),
         ([f + ":good", "-o", folder], "cannot be written"),
@@ -200,6 +212,8 @@ def cases(folder):
             "student_1 outlives the forward pass",
             "\norder teacher\nkeep student\nlinear student_1 x out_features=5 weights=student\nkeep student_1 student\n",
         ),
+        ([f + ":cell_frozen"], "", "hidden_size=8 frozen=1\n"),
+        ([f + ":bag_frozen"], "", "input num_embeddings=9 embedding_dim=4 frozen=1\n"),
         ([f + ":good", "--keep"], "^$", "\nkeep linear\n"),
         (
             [f + ":routed"],
@@ -400,6 +414,7 @@ def main():
     pure(c)
     if "--pure" not in sys.argv:
         sys.path.insert(0, os.path.dirname(SCRIPT))
+        sys.argv[0] = SCRIPT  # whose name its lines begin with
         import export_torch as X
 
         asked = []

@@ -114,6 +114,36 @@ if grep -q '^stream_6/states,0,8,80,16$' $work/stream.csv; then ok; else bad "st
 sed '/states/d' $work/stream.csv >$work/without.csv
 ./vram arena $work/without.csv --order tflm --align 16 --json >$work/json
 if [ $((($(number height_bytes) + 15) / 16 * 16)) = 416 ]; then ok; else bad "stream_i8.tflite: $(number height_bytes), TFLM: 416"; fi
+# TensorFlow Lite Micro's whole arena, as its own code says: random models of 60 that nobody had looked at; with its interpreter
+# where it is installed, with real ones, too
+while read -r model used smallest head tail; do
+  case $model in '#'*) continue ;; esac
+  found=$(./vram estimate --embedded tests/golden/tflm/$model --tflm --csv |
+    awk -F, '$1 == "32" { printf "%s %s ", $3, $2 } $1 == "python" { printf "%s %s", $4, $5 }')
+  if [ "$found" = "$used $smallest $head $tail" ]; then ok; else bad "$model: $found, TFLM: $used $smallest $head $tail"; fi
+done <tests/golden/tflm/known.txt
+# with CMSIS-NN's kernels, and with offsets in the file
+while read -r model wanted; do
+  case $model in '#'*) continue ;; esac
+  found=
+  for kernels in none plain dsp mve; do
+    found="$found $(./vram estimate --embedded tests/golden/tflm/$model --tflm --csv --kernels $kernels |
+      awk -F, '$1 == "32" { printf "%s %s", $3, $2 }')"
+  done
+  if [ "$found" = " $wanted" ]; then ok; else bad "$model: $found, TFLM with CMSIS-NN: $wanted"; fi
+done <tests/golden/tflm/cmsis.txt
+while read -r model wanted; do
+  case $model in '#'*) continue ;; esac
+  found=$(./vram estimate --embedded tests/golden/tflm/$model --tflm-version 2024-11 --csv | awk -F, '$1 == "32" { print $3, $2 }')
+  if [ "$found" = "$wanted" ]; then ok; else bad "$model: $found, TFLM of 2024: $wanted"; fi
+done <tests/golden/tflm/older.txt
+refuse "an operator of an older version" "PRELU: no kernel" ./vram estimate --embedded tests/golden/tflm/net0.tflite --tflm-version 2024-11
+if python3 -c 'import tflite_micro' 2>/dev/null; then
+  cell "against TFLM's interpreter" python3 tests/embedded/tflm_nets.py --check ./vram tests/golden/tflm/*.tflite tests/golden/tflite/tiny_i8io.tflite
+else skip "no tflite-micro for python3: TFLM's interpreter itself"; fi
+refuse "a kernel that is not known" "offset 2720: TILE: no kernel" ./vram estimate --embedded tests/golden/tflite/mix_f32.tflite --tflm
+refuse "another file" "no TFLite file: not with --tflm" ./vram estimate --embedded tests/golden/onnx/lstm.onnx --tflm
+
 # an ONNX file that does not say all its shapes, or has inner graphs: the step of its text
 for f in tests/golden/onnx/lstm.onnx tests/golden/onnx/inner/branches.onnx; do
   ./vram arena $f >$work/found

@@ -100,6 +100,7 @@ on_fake "a tracker of its own" reroute_own.c $gcc -std=c99
 on_fake "a tracker of its own, C++" reroute_own.c clang++ -std=c++11
 on_fake "adaptors" adaptors.cu g++ -std=c++11 -Wzero-as-null-pointer-constant
 on_fake "adaptors, C++20" adaptors.cu clang++ -std=c++20
+on_fake "ranges of NVTX" injection.c $gcc -std=c99
 refuse "VRAM_STATIC and rerouting" "not VRAM_STATIC" \
   $gcc -std=c99 -DVRAM_STATIC -DVRAM_CUDA_REROUTE -isystem $src/include -fsyntax-only $src/user.c
 
@@ -150,6 +151,44 @@ if have nvcc; then
   nvcc_on_fake ordinary.cpp -std=c++17 -DBEFORE
   nvcc_on_fake thrust.cu -std=c++17 -DBEFORE
   have clang++ && nvcc_on_fake ordinary.cpp -std=c++17 -ccbin clang++
+  if [ -e "$cuda/include/nvtx3/nvtx3.hpp" ]; then nvcc_on_fake nvtx.cpp -std=c++17
+  else skip "no NVTX"; fi
+  # RMM, its logger and its CCCL as pip has them: pip install --target DIR librmm-cu13
+  if [ -e "${RMM:-/none}/librmm/include/rmm/version_config.hpp" ]; then
+    where="-L$RMM/librmm/lib64 -L$RMM/rapids_logger/lib64"
+    cell "nvcc rmm.cu" nvcc $leave -std=c++17 -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
+      -I"$RMM/librmm/include/rapids" -I"$RMM/librmm/include" -I"$RMM/rapids_logger/include" -c $src/rmm.cu -o "$work/one.o"
+    cell "nvcc rmm.cu, link" nvcc -cudart shared "$work/one.o" "$impl" $where -lrmm -lrapids_logger -o "$work/one"
+    counted "nvcc rmm.cu" env LD_PRELOAD="$work/cudart.so" \
+      LD_LIBRARY_PATH="$cuda/lib64:$RMM/librmm/lib64:$RMM/rapids_logger/lib64" "$work/one"
+  else skip "no RMM (RMM=the folder that pip installed librmm-cu13 into)"; fi
+  # Clang compiles CUDA itself, if its version knows this toolkit's headers
+  by_clang() { "$clang" -x cuda --cuda-path="$cuda" --cuda-gpu-arch=sm_80 -Wno-unknown-cuda-version -isystem "$cuda/include/cccl" "$@"; }
+  echo '__global__ void k() {}' >"$work/probe.cu"
+  for clang in clang++ $(seq -f clang++-%g 40 -1 15) ""; do
+    have "$clang" && by_clang -c "$work/probe.cu" -o "$work/probe.o" >"$work/log" 2>&1 && break
+  done
+  clang_on_fake() { # clang_on_fake SOURCE FLAGS...
+    source=$1 link=
+    shift
+    case $source in kernel.cu)
+      by_clang -fgpu-rdc -c "$work/probe.cu" -o "$work/probe.o" >"$work/log" 2>&1 || {
+        skip "$clang finds no llvm-offload-binary (Debian: the package llvm of its version): $source"
+        return
+      }
+      link="-fgpu-rdc --offload-arch=sm_80" ;;
+    esac
+    cell "$clang $* $source" by_clang $leave ${link:+-fgpu-rdc} -Wall -Wextra "$@" -c "$src/$source" -o "$work/one.o"
+    cell "$clang $* $source, link" "$clang" $link --cuda-path="$cuda" "$work/one.o" "$impl" -L"$cuda/lib64" -lcudart -lpthread -ldl -o "$work/one"
+    counted "$clang $* $source" before_fake "$work/one"
+  }
+  if [ -n "$clang" ]; then
+    for std in c++17 c++20; do
+      for source in ordinary.cpp kernel.cu thrust.cu adaptors.cu; do clang_on_fake $source -std=$std; done
+    done
+    clang_on_fake ordinary.cpp -std=c++17 -DBEFORE
+    clang_on_fake thrust.cu -std=c++17 -DBEFORE
+  else skip "no clang++ that compiles CUDA with these headers"; fi
   # the page of docs/cuda.md, literally, but for the runtime: a shared one, so that the fake driver comes first
   mkdir "$work/page"
   cp vram.h vram_cuda.h "$work/page"
@@ -161,8 +200,12 @@ if have nvcc; then
   (cd "$work/page" && before_fake ./leak) >"$work/output" 2>&1
   same "a leak, output" "$work/wanted" "$work/output"
   for e in cuda_leak cuda_pool cuda_checkpoint; do
-    cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread
-    cell "$e, nvcc, C++" nvcc -x cu -o "$work/$e" examples/$e.c
+    # cuda_leak has all of the library in it; the others get that of ./vram
+    own="-DVRAM_IMPLEMENTATION_INCLUDED" library=build/tool/vram_impl.o
+    [ $e != cuda_leak ] || own= library=
+    cell "$e, nvcc" nvcc $own -o "$work/$e" examples/$e.c $library -ldl -lpthread
+    cell "$e, nvcc, C++" nvcc $own -x cu -c -o "$work/$e.o" examples/$e.c
+    cell "$e, nvcc, C++, link" nvcc -o "$work/$e" "$work/$e.o" $library
     cell "$e runs" "$work/$e"
   done
 else skip "no nvcc: rerouting beside CUDA's headers"; fi

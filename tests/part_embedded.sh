@@ -53,6 +53,9 @@ for b in m0 m4 rv32; do
   agree "$b: weights in the file" "$weights" "$(sed -n 's/^linked: \([0-9]*\) .*/\1/p' "$work/out")"
   agree "$b: SRAM" $(($(value arena 1) + stack + 2 * 64 + 4)) "$(sed -n 's/^linked: .* \([0-9]*\) of SRAM$/\1/p' "$work/out")"
   [ $b = m0 ] && cp "$work/out" "$work/m0"
+  agree "$b: the chain of calls" "$stack bytes of stack, at most" \
+    "$(board stack BOARDS=$b | tee "$work/chain" | sed -n '$p')"
+  agree "$b: its frames" "$stack" "$(awk '$2 != "bytes" && NF == 2 && $1 + 0 { n += $1 } END { print int((n + 7) / 8) * 8 }' "$work/chain")"
   # frames of the deepest calls: measured, not below three quarters of the bound, not above it
   if [ "$(value stack 2)" -le "$stack" ] && [ $(($(value stack 2) * 4)) -ge $((stack * 3)) ]; then ok; else
     bad "$b: stack $(value stack 2) of $stack"
@@ -68,6 +71,11 @@ if [ -f "$work/m0" ]; then
   sed -n '/^   == m0/,/^$/s/^   //p' examples/embedded/kws.c | own >"$work/wanted"
   own <"$work/m0" >"$work/said"
   same "kws.c prints what its head says" "$work/wanted" "$work/said"
+  if [ "$(arm-none-eabi-gcc -dumpversion | cut -d. -f1)" = 12 ]; then
+    sed -n '/^== m0$/,/at most$/p' docs/embedded.md >"$work/wanted"
+    board stack BOARDS=m0 >"$work/said"
+    same "docs/embedded.md: the chain of calls" "$work/wanted" "$work/said"
+  fi
 fi
 
 # what must not go through, on the first board

@@ -132,6 +132,21 @@ changed "two buffers in one place" 's/^\(#define IC_C2_OFFSET\) .*/\1 0ULL/' are
 changed "an arena below what lives" 's/^\(#define IC_ARENA_BYTES\) .*/\1 49136ULL/' ic_arena_is_large_enough
 changed "a line changed" 's/^VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 1)/VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 0)/' ic_c2_params
 
+# E2. without vram.h; the plan of lines that are there already, by which VRAM_ASSERT_FITS goes
+printf '#include "%s"\n' $work/b.h >$work/alone.c
+refuse "vram.h is forgotten" '#error "include vram.h first"' $gcc -std=c11 -I. -fsyntax-only $work/alone.c
+$gcc -std=c11 -I. -fsyntax-only $work/alone.c 2>$work/err
+if [ "$(grep -c error: $work/err)" = 1 ]; then ok; else bad "more than one error without vram.h"; fi
+cell "a plan of lines" ./vram emit tests/embedded/branches.h --sram 2240 -o $work/plan.h
+program $work/lines.c tests/embedded/branches.h
+echo 'VRAM_ASSERT_FITS(branches, 1024, 2240);' >>$work/lines.c
+refuse "lines by themselves" "branches_sram_is_over_budget_by" $gcc -std=c11 -I. -fsyntax-only $work/lines.c
+program $work/lines.c tests/embedded/branches.h $work/plan.h
+echo 'VRAM_ASSERT_FITS(branches, 1024, 2240); char v5[VRAM_NET_OFFSET(branches, v5) == BRANCHES_V5_OFFSET ? 1 : -1];' >>$work/lines.c
+cell "lines with their plan" $gcc -std=c11 $CWARN -I. -fsyntax-only $work/lines.c
+refuse "by how much" "vram emit: branches: SRAM 2240 of 2048 bytes: does not fit by 192, the most is alive in v14 (ACTIVATION): 2240" ./vram emit tests/embedded/branches.h --sram 2KiB -o $work/plan.h
+refuse "a plan of another format" "a header's lines are what they are" ./vram emit tests/embedded/branches.h --format i8
+
 # F. budgets: exit status, and the compiler's word for it
 fits() { # fits STATUS OPTIONS: what emit says, and whether that compiles
   status=$1
@@ -202,7 +217,7 @@ lines "a product of two values: what it read last goes" \
   "BEGIN F32, 1, 3, 1, 4;KEEP input_kept, input;LINEAR a, input_kept, 4, 1;CUSTOM y, a, 3, 1, 3, 0, 0, 36, 0, 0;KEEP y_kept, y;FROM input_back, y_kept, input_kept;FROM y_back, input_back, y_kept;" \
   "input x f32 [1,3,4]\nlinear a x out_features=4\ntranspose t x dim0=1 dim1=2\nmatmul y a t"
 lines "attention, dropout, a loss" \
-  "BEGIN F32, 1, 7, 1, 8;ATTENTION a, input, 2, 2, 4, 7, 1;LAYER_NORM_INPLACE y, a;" \
+  "BEGIN F32, 1, 7, 1, 8;SELF_ATTENTION a, input, 2, 2, 4, 1;LAYER_NORM_INPLACE y, a;" \
   "input x f32 [1,7,8]\nmulti_head_attention a x x x num_heads=2 batch_first=1\ndropout d a p=0.1\nlayer_norm y d normalized_shape=8\nmse_loss loss y"
 lines "tokens for channels: one copy" \
   "BEGIN F32, 1, 5, 1, 6;TRANSPOSE y_order, input, 6, 1, 5;LINEAR y, y_order, 3, 1;" \
@@ -233,3 +248,17 @@ refuse "a size that is none" "not a size 'much'" ./vram emit lenet5 --flash much
 refuse "a folder that is not there" "cannot write 'build/nowhere/x.h'" ./vram emit lenet5 -o build/nowhere/x.h
 refuse "too large for constants" "is too large: 4 n h w c" ./vram emit unet --batch 200
 refuse "a second model" "a second model 'mlp'" ./vram emit lenet5 mlp
+
+# G. a .tflite file in its own format, its constants as arrays, several memories: the arrays of a line are the bytes that it
+#    counts, and all of it compiles
+./vram emit tests/golden/tflite/ic_i8io.tflite --name ic -o $work/ic.h --weights $work/weights.h --bank DTCM=40KiB --bank SRAM=0
+if [ "$(number $work/ic.h IC_WEIGHT_BYTES)" = 22464 ]; then ok; else bad "a .tflite file of int8 is counted in another format"; fi
+if grep -q 'the line counts' $work/weights.h; then bad "arrays that are not what the line counts"; else ok; fi
+bytes=$(sed -n 's/^static const \(int[0-9]*\)_t [a-z0-9_A-Z]*\[\([0-9]*\)\].*/\1 \2/p' $work/weights.h |
+  awk '{ sub("int", "", $1); n += $1 / 8 * $2 } END { print n }')
+if [ "$bytes" = 22464 ]; then ok; else bad "arrays of $bytes bytes, the lines count 22464"; fi
+program $work/banks.c $work/ic.h $work/weights.h
+echo 'unsigned char dtcm[IC_BANK_DTCM_BYTES], sram[IC_BANK_SRAM_BYTES];' >>$work/banks.c
+echo 'VRAM_STATIC_ASSERT(IC_BANK_DTCM_BYTES <= 40960 && IC_INPUT_BANK == IC_BANK_DTCM, in_fast_memory);' >>$work/banks.c
+cell "constants and banks" $gcc -std=c99 $COMMON -Wno-unused -I. -c $work/banks.c -o $work/banks.o
+if ./vram emit tests/golden/tflite/ic_i8io.tflite --bank 8KiB --bank 16KiB -o $work/none.h 2>/dev/null; then bad "banks that are too small"; else ok; fi

@@ -106,8 +106,8 @@ by_pkg_config() { # by_pkg_config NAME OPTIONS...
     # pkg-config quotes for the shell
     eval "set -- $flags"
     cell "$name, $language" $compile $strict "$@" $consumer/$source -c -o "$work/main.o"
-    # the implementation in C is that of the program in C++, too
-    [ $language = c++ ] || cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
+    # the implementation in C is that of the program in C++, too, and of what is installed elsewhere
+    [ -e "$work/vram.o" ] || cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
     cell "$name, $language, link" ${compile%% *} "$work/main.o" "$work/vram.o" -o "$work/program"
     runs "$name, $language, run" "$work/program"
     eval "set -- $libs"
@@ -125,6 +125,9 @@ by_cmake() { # by_cmake NAME OPTIONS...
   cell "$name, build" cmake --build "$work/cmake"
   runs "$name, c" "$work/cmake/consumer-c"
   runs "$name, c++" "$work/cmake/consumer-cxx"
+  case " $* " in *" -DVIA="*) return ;; esac
+  runs "$name, vram::static" "$work/cmake/consumer-static"
+  runs "$name, vram::static in a library" "$work/cmake/consumer-shared"
 }
 all_ways() { # all_ways NAME PREFIX PKG_CONFIG_OPTIONS...
   tree_name=$1 prefix=$2
@@ -287,6 +290,7 @@ vram estimate --rules torch-2.14: torch-2.14
 vram run --sn: --snapshot
 vram run --units : iec si bytes
 vram watch --o: --once
+vram watch --sort p: pid
 vram watch --units : iec si bytes
 vram watch :
 vram estimate tests/consumer/ma: tests/consumer/main.c tests/consumer/main.cc

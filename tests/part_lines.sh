@@ -103,6 +103,28 @@ refuse "without --embedded" "an option of vram estimate --embedded: '--flash'" .
 estimate -h >$work/found
 cell "help" grep -q -e --sram $work/found
 
+# C2. macros and conditions of the header's own, by a compiler's preprocessor
+cat >$work/own.h <<'END'
+#define BLOCK(name, before, channels) VRAM_NET_CONV2D(own, name, before, channels, 3, 3, 2, 2, HOW, 1)
+#ifdef SMALL
+#define HOW VALID
+#else
+#define HOW SAME
+#endif
+VRAM_NET_BEGIN(own, I8, 1, 32, 32, VRAM_KIB(1) / 256 - 1);
+BLOCK(c1, input, 16);
+BLOCK(c2, c1, 32);
+VRAM_NET_END(own, c2);
+END
+says "macros" 0 "c2               CONV2D                    8     8    32      4640       294912" $work/own.h
+(CPPFLAGS=-DSMALL && export CPPFLAGS && estimate $work/own.h) >$work/out
+cell "conditions" grep -q '^c2 *CONV2D *7 *7 *32 ' $work/out
+sed 's/c2, c1/c2, c0/' $work/own.h >$work/wrong.h
+says "a mistake behind macros" 2 "wrong.h:9:1: CONV2D c2: an unknown line (found c0, expected c1)" $work/wrong.h
+CC=no-such-compiler says "no compiler" 2 "macros or conditions decide about its lines, and no compiler reads it (CC, CPPFLAGS; or make net-report NET=$work/own.h)" $work/own.h
+says "a picture" 0 "SRAM" tests/embedded/kws.h --svg $work/net.svg
+if [ "$(grep -c '<title>' $work/net.svg)" = 13 ] && grep -q '<title>input: 496 bytes at [0-9]*, 0 to 2</title>' $work/net.svg; then ok; else bad "the picture"; fi
+
 # D. a model, and the header made of it
 for model in lenet5 resnet18 mobilenet_v2 unet vit_b_16 gpt2; do
   for options in "--format i8" "--format f32 --align 64"; do

@@ -20,6 +20,9 @@ built() {
       -Wl,-rpath,"$work/other" &&
     "$cc" -O1 -Wall -o "$work/plain" tests/preload/program.c -ldl -lpthread &&
     "$cc" -O1 -Wall -rdynamic -DLINKED -o "$work/linked" tests/preload/program.c \
+      "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread &&
+    "$cc" -w -O0 -DLIBRARY -shared -fPIC -o "$work/unseen.so" tests/preload/unseen.c "$work/libcudart.so.13" &&
+    "$cc" -w -O0 -isystem tests/cuda/include -o "$work/unseen" tests/preload/unseen.c libvram.a "$work/unseen.so" \
       "$work/libcudart.so.13" "$work/libcuda.so.1" -ldl -lpthread
 }
 vram=$PWD/vram
@@ -55,6 +58,9 @@ else
     agrees linked $mode
     agrees plain $mode
   done
+  agrees unseen
+  equal "unseen: what the rerouting has counted" "1048576 0" "$(cat "$work/log")"
+  equal "unseen: host" "$host_now" "$(key allocated_bytes.all.current 2)"
   counted linked kinds
   equal "kinds: reserved" "$now" "$(key reserved_bytes.all.current)"
   equal "kinds: peak" "$peak" "$(key reserved_bytes.all.peak)"
@@ -71,7 +77,7 @@ else
 "call":"cudaHostRegister","current":0,"peak":8192
 END
   same "kinds: by call" "$work/wanted" "$work/found"
-  grep -o '"not_freed":\[[^]]*' "$work/report" | tr '{' '\n' | grep -o '"call.*"device":[^,]*\|"function":"[a-z_]*"' |
+  sed 's/"frames":\[[^]]*\]//g' "$work/report" | grep -o '"not_freed":\[[^]]*' | tr '{' '\n' | grep -o '"call.*"device":[^,]*\|"function":"[a-z_]*"' |
     sort | uniq -c | tr -s ' ' >"$work/found"
   cat >"$work/wanted" <<'END'
  1 "call":"cudaMalloc","device":0
@@ -364,7 +370,167 @@ END
     grep -E ' (mem|str|open|close|read|write|mmap|munmap|pthread_mutex|swapc|makec|dl_iterate|gettime|clock_|[a-z_]*getenv)')
   equal "functions of sanitizers that the library calls" none "${needed:-none}"
 
-  # H. PyTorch on a pretended GPU: our count is its count
+  # H. names: lines and functions as the source has them
+  line() { echo "$(basename "$1"):$(grep -n "[/#]. *$2\$" "$1" | cut -d: -f1)"; } # line FILE COMMENT
+  named() { # named NAME TEXT: callers in the report, without what is behind the first two words
+    sed -n '/not freed/,/failed/s/.* x cudaMalloc  *0  *//p' "$work/report" | tr -s ' ' >"$work/found"
+    printf '%s\n' "$2" >"$work/wanted"
+    same "$1" "$work/wanted" "$work/found"
+  }
+  source=tests/preload/names.cpp
+  around="$(line $source 'around it') net::load"
+  lines="$(line $source 'not exported') (anonymous namespace)::hidden
+$(line $source inlined) net::take < $around
+$(line $source 'a template') net::Tensor<float>::Tensor"
+  functions="hidden
+net::load
+net::Tensor"
+  if ! g++ -g -O1 -Wall -Wextra -o "$work/names" $source "$work/libcudart.so.13" >"$work/log" 2>&1; then
+    skip "no g++: names of C++"
+  else
+    shown() { # shown PROGRAM PROGRAMS: with only these on the path
+      rm -rf "$work/path"
+      mkdir "$work/path"
+      for program in $2; do ln -s "$(command -v $program)" "$work/path"; done
+      (cd "$work" && PATH=$work/path LD_LIBRARY_PATH=$libs DEBUGINFOD_CACHE_PATH=$work/cache HOME=/nowhere \
+        "$vram" run --report report -- "./$1" fail) >"$work/log" 2>&1
+    }
+    # as each of the programs that know lines has a name: llvm-symbolizer without namespaces of what is inlined
+    found() { sed 's/(anonymous namespace):://; s/net::take/take/; s/(inlined)/take/' "$work/report" >"$work/plain.names"; mv "$work/plain.names" "$work/report"; }
+    lines=$(echo "$lines" | sed 's/(anonymous namespace):://; s/net::take/take/')
+    for program in llvm-symbolizer addr2line; do
+      have $program || { skip "no $program"; continue; }
+      shown names $program
+      found
+      named "names by $program" "$lines"
+      if grep -q "asked: .* by $(line $source 'too much') main (cudaMalloc)" "$work/report"; then ok; else
+        bad "names by $program: the report of a failure"
+        grep asked: "$work/report"
+      fi
+    done
+    functions_of() { sed -n '/not freed/,/failed/s/.* x cudaMalloc  *0  *names[a-z_.]*+0x[0-9a-f]* *//p' "$work/report"; }
+    shown names ""
+    equal "no program for lines: functions" "hidden net::load net::Tensor<float>::Tensor" \
+      "$(functions_of | sed 's/(anonymous namespace):://' | tr '\n' ' ' | sed 's/ $//')"
+    if have objcopy && have readelf && { have addr2line || have llvm-symbolizer; }; then
+      # what was stripped is found by the link, in .debug, by the build id; another file is not taken
+      (cd "$work" && objcopy --only-keep-debug names names.debug && cp names names_cut &&
+        objcopy --strip-all --add-gnu-debuglink=names.debug names_cut)
+      both="addr2line llvm-symbolizer"
+      have addr2line || both=llvm-symbolizer
+      have llvm-symbolizer || both=addr2line
+      shown names_cut "$both"
+      found
+      named "a separate file, by its link" "$lines"
+      mkdir "$work/.debug"
+      mv "$work/names.debug" "$work/.debug"
+      shown names_cut "$both"
+      found
+      named "a separate file, in .debug" "$lines"
+      id=$(LC_ALL=C readelf -n "$work/names_cut" | sed -n 's/.*Build ID: //p')
+      if [ -n "$id" ]; then
+        mkdir -p "$work/cache/$id"
+        mv "$work/.debug/names.debug" "$work/cache/$id/debuginfo"
+        shown names_cut "$both"
+        found
+        named "a separate file, by the build id" "$lines"
+        cp "$work/names" "$work/swapped"
+        (cd "$work" && LD_LIBRARY_PATH=$libs "$vram" run --report report -- \
+          sh -c './swapped && rm swapped && g++ -g -O0 -o swapped ../../tests/preload/names.cpp ./libcudart.so.13')
+        equal "another file in the program's place: no names" 3 "$(grep -c 'x cudaMalloc  *0  *swapped+0x[0-9a-f]* *$' "$work/report")"
+      else skip "this linker writes no build id"; fi
+      rm -rf "$work/cache"
+      strip -o "$work/names_bare" "$work/names"
+      shown names_bare "$both"
+      equal "stripped: offsets" 3 "$(grep -c 'x cudaMalloc  *0  *names_bare+0x[0-9a-f]* *$' "$work/report")"
+    else skip "no objcopy or nothing that knows lines: separate debug files"; fi
+  fi
+  # Python: of this interpreter
+  python=${PYTHON:-python3} source=tests/preload/frames.py
+  if ! have "$python" || ! "$python" -c 'import sys; sys.exit(not (3, 8) <= sys.version_info < (3, 15))' 2>/dev/null; then
+    skip "no Python from 3.8 to 3.14: frames of Python"
+  else
+    cp $source "$work"
+    taken="$(line $source taken) take"
+    tool run --stack 2 --report "$work/report" -- "$python" frames.py >"$work/log" 2>&1
+    equal "Python: exit status" 0 $?
+    named "Python: lines and functions" "$taken < $(printf "\303\244").py:1 <module>
+$taken < $(line $source 'a thread') <lambda>
+$taken < $(line $source 'a lambda') <lambda>
+$taken < $(line $source 'a generator') generator
+$taken < $(line $source 'a function') step
+$taken < $(line $source 'a method') forward"
+    tool run --report "$work/report" --json -- "$python" frames.py >"$work/log" 2>&1
+    cell "Python: one line, the file's whole name" grep -q "\"not_freed\":\[{\"bytes\":23068672,\"count\":7,.*\"file\":\"[^\"]*/frames.py\",\"line\":$(echo "$taken" | sed "s/.*:\([0-9]*\) .*/\1/")" "$work/report"
+  fi
+
+  # I. while it runs
+  waiting() { # waiting OPTIONS...: starts it, and waits until it has allocated
+    rm -f "$work/ready" "$work"/told.* "$work/page.prom" "$work/report"
+    (cd "$work" && LD_LIBRARY_PATH=$libs exec "$vram" run "$@" >ready 2>log) &
+    runner=$!
+    n=0
+    while [ ! -s "$work/ready" ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done
+  }
+  soon() { # soon NAME COMMAND...: it is so within five seconds
+    name=$1 n=0
+    shift
+    while ! "$@" >/dev/null 2>&1 && [ $n -lt 50 ]; do sleep 0.1; n=$((n + 1)); done
+    cell "$name" "$@"
+  }
+  if [ -x "$work/names" ]; then
+    waiting --on-signal USR1 --on-failure --metrics page.prom --metrics-every 1 --report told.%n -- ./names fail wait
+    soon "an allocation fails: a report" grep -q 'is running (failure) after' "$work/told.1"
+    cell "an allocation fails: who" grep -q 'asked: 1024.00 GiB, by names' "$work/told.1"
+    kill -USR1 $runner
+    soon "a signal: a report" grep -q 'is running (signal) after' "$work/told.2"
+    cell "a signal: what is allocated" grep -q 'allocated_bytes  *6.00 MiB  *6.00 MiB  *6.00 MiB  *0 B' "$work/told.2"
+    soon "the page" grep -q '^vram_reserved_bytes{pid="[0-9]*",command="./names fail wait",device="0"} 6291456$' "$work/page.prom"
+    cp "$work/page.prom" "$work/page"
+    cell "the page: failures" grep -q '^vram_allocation_failures_total{.*} 1$' "$work/page"
+    cell "the page: a caller" grep -q '^vram_caller_bytes{pid="[0-9]*",device="0",call="cudaMalloc",place="names[^"]*",function="[^"]*hidden"} 3145728$' "$work/page"
+    # the form: HELP and TYPE once, before all samples of the name; no sample twice
+    awk '/^# HELP / { help[$3]++; next }
+      /^# TYPE / { if (type[$3]++ || help[$3] != 1 || ($4 != "gauge" && $4 != "counter")) bad = 1; now = $3; next }
+      !/^[a-z_]+({([a-z]+="([^"\\\n]|\\.)*",?)+})? [0-9.]+$/ { bad = 1 }
+      { name = $0; sub(/[{ ].*/, "", name); if (name != now) bad = 1; sub(/ [0-9.]*$/, ""); if (seen[$0]++) bad = 1 }
+      END { exit bad || NR < 20 }' "$work/page" >"$work/log"
+    equal "the page: its form" 0 $?
+    if have promtool; then cell "the page: promtool" sh -c "promtool check metrics <$work/page"; fi
+    kill $runner
+    wait $runner
+    equal "the program's status all the same" 143 $?
+    cell "the last report" grep -q 'ended by signal 15' "$work/told.3"
+    equal "the page at the end" "vram_processes 0" "$(grep vram_processes "$work/page.prom" | tail -n 1)"
+    waiting --every 1 --json --report told.now -- ./names wait
+    soon "every second: a report" grep -q '"report":2,"reason":"every","exit_status":null,"signal":null,.*"running":true' "$work/told.now"
+    kill $runner
+    wait $runner
+    cell "every second: the last one" grep -q '"reason":"end","exit_status":null,"signal":15,.*"running":false' "$work/told.now"
+    refuse "a page that cannot be written" "cannot write '/nowhere/page': No such" \
+      tool run --metrics /nowhere/page --report /dev/null -- ./names 1
+  fi
+  for words in "--every 0 -- x" "--every -- x" "--metrics-every no -- x" "--on-signal KILL -- x" "--metrics"; do
+    tool run $words >"$work/out" 2>"$work/log"
+    equal "run $words: exit status" 2 $?
+    if [ "$(wc -l <"$work/log")" = 1 ] && [ ! -s "$work/out" ]; then ok; else bad "run $words: one line"; fi
+  done
+
+  # J. PyTorch's error of too little memory, as PyTorch of two ages has it
+  for form in "" -DOWN; do
+    if ! g++ -O1 -Wall -Wextra $form -rdynamic -o "$work/c10" tests/preload/c10.cpp -ldl >"$work/log" 2>&1; then
+      skip "no g++: PyTorch's error"
+      continue
+    fi
+    (cd "$work" && LD_LIBRARY_PATH=$libs ./c10 "$OLDPWD/libvram_preload.so") >"$work/out" 2>"$work/log"
+    equal "PyTorch's error $form: exit status" 0 $?
+    if grep -q '^  what would help:' "$work/out" && grep -q '^101 caught, 0 alive' "$work/log"; then ok; else
+      bad "PyTorch's error $form"
+      cat "$work/log"
+    fi
+  done
+
+  # K. PyTorch on a pretended GPU: our count is its count
   python=${NULLGPU_PYTHON:-${PYTHON:-python3}} nullgpu=${NULLGPU:-../shared/nullgpu/py}
   if [ ! -x "$nullgpu" ]; then skip "no pretended GPU at $nullgpu (NULLGPU names it): PyTorch"
   elif ! "$python" -c 'import torchvision' 2>/dev/null; then
@@ -383,6 +549,10 @@ END
       equal "PyTorch with vram's pool, $conf: reserved, its peak, allocated" "$theirs" "$ours"
       echo "resnet18, $conf: reserved by PyTorch ${theirs%% *}, by vram's pool ${ours%% *}"
     done
+    said=$("$nullgpu" tests/preload/torch_oom.py ./libvram_preload.so 2>"$work/log")
+    equal "PyTorch with vram's pool: out of memory" "OutOfMemoryError OutOfMemoryError goes on" "$said"
+    ./vram run --report "$work/report" -- "$nullgpu" tests/preload/torch_step.py >"$work/log" 2>&1
+    cell "PyTorch: a line of the program" grep -q "x cudaMalloc  *0  *torch_step.py:$(grep -n 'loss = ' tests/preload/torch_step.py | cut -d: -f1)  <module>" "$work/report"
     best=$(VRAM_POOL=best "$nullgpu" tests/preload/torch_pool.py ./libvram_preload.so 2>"$work/log")
     theirs=$("$nullgpu" tests/preload/torch_pool.py 2>"$work/log")
     if [ "${best%% *}" -le "${theirs%% *}" ]; then ok; else bad "VRAM_POOL=best reserves more: $best, $theirs"; fi

@@ -601,8 +601,75 @@ static void large(void) {
   free(b);
 }
 
+/* ---- banks by accesses ---- */
+
+/* The most accesses that a bank of this size can have: every set in every order. */
+static uint64_t most_accesses(const vram_buffer *b, const uint64_t *accesses, uint32_t n,
+                              uint64_t capacity) {
+  uint64_t most = 0, sum;
+  uint32_t set, i, count;
+  for (set = 0; set < UINT32_C(1) << n; set++) {
+    vram_buffer some[SMALL];
+    for (i = count = 0, sum = 0; i < n; i++)
+      if (set >> i & 1) {
+        some[count++] = b[i];
+        sum += accesses[i];
+      }
+    if (sum > most && least_height(some, count) <= capacity)
+      most = sum;
+  }
+  return most;
+}
+
+static void spilled(uint32_t cases) {
+  vram_buffer b[SMALL];
+  uint64_t accesses[SMALL], sum, bytes;
+  vram_arena_options o;
+  vram_arena a, v;
+  vram_error e;
+  uint32_t i, k, n;
+  void *scratch;
+  for (k = 0; k < cases; k++) {
+    n = 1 + any(SMALL - 1);
+    memset(b, 0, sizeof b);
+    memset(&o, 0, sizeof o);
+    for (i = 0; i < n; i++) {
+      b[i].bytes = 1 + any(9);
+      b[i].begin = any(5);
+      b[i].end = b[i].begin + 1 + any(4);
+      accesses[i] = any(30);
+    }
+    o.nbank = 2 + k % 2;
+    o.capacity[0] = 1 + any(16);
+    o.capacity[1] = o.nbank > 2 ? 1 + any(10) : 0;
+    bytes = vram_arena_spill_bytes(n, &o);
+    scratch = test_scratch(bytes);
+    snprintf(test_where, sizeof test_where, "spill %u", (unsigned)k);
+    EQUAL(vram_arena_spill(b, accesses, n, &o, scratch, bytes, &a, &e), VRAM_OK);
+    EQUAL(a.proven, 1);
+    EQUAL(verify(b, n, &o, &v, &e), VRAM_OK);
+    for (i = 0; i < o.nbank; i++)
+      EQUAL(a.bank_bytes[i], v.bank_bytes[i]);
+    for (i = 0, sum = 0; i < n; i++)
+      sum += b[i].bank ? 0 : accesses[i];
+    EQUAL(sum, most_accesses(b, accesses, n, o.capacity[0]));
+    EQUAL(vram_arena_spill(b, accesses, n, &o, scratch, bytes - 1, &a, &e), VRAM_ERR_MEMORY);
+    free(scratch);
+  }
+  o.nbank = 2;
+  o.capacity[0] = o.capacity[1] = 4;
+  b[0].bytes = 5;
+  bytes = vram_arena_spill_bytes(1, &o);
+  scratch = test_scratch(bytes);
+  EQUAL(vram_arena_spill(b, accesses, 1, &o, scratch, bytes, &a, &e), VRAM_ERR_LIMIT);
+  b[0].pinned = 1;
+  EQUAL(vram_arena_spill(b, accesses, 1, &o, scratch, bytes, &a, &e), VRAM_ERR_VALUE);
+  free(scratch);
+}
+
 int main(void) {
   against_all_orders(400);
+  spilled(200);
   random_sets(150);
   planted();
   bad_input();

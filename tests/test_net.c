@@ -114,6 +114,7 @@ static const figures table[] = {
   {"I8, 1, 2, 2, 3", "ACTIVATION_INPLACE(n, y, input)", 2, 2, 3, 12, 0, 0, 0, 0, 0, 0, 16},
   {"I8, 1, 2, 2, 3", "ACTIVATION_FUSED(n, y, input)", 2, 2, 3, 12, 0, 0, 0, 0, 0, 0, 16},
   {"I8, 1, 2, 2, 3", "ACTIVATION_TABLE(n, y, input, 255)", 2, 2, 3, 12, 0, 0, 255, 256, 0, 0, 16},
+  {"I8, 1, 2, 2, 3", "CONSTANTS(n, y, input, 255)", 2, 2, 3, 12, 0, 0, 255, 256, 0, 0, 16},
   {"I8, 1, 1, 1, 17", "SOFTMAX(n, y, input)", 1, 1, 17, 17, 0, 0, 0, 0, 0, 0, 64},
   {"I8, 1, 1, 1, 17", "SOFTMAX_INPLACE(n, y, input)", 1, 1, 17, 17, 0, 0, 0, 0, 0, 0, 32},
   {"I8, 1, 4, 5, 2", "PAD(n, y, input, 1, 2, 3, 0)", 7, 8, 2, 112, 0, 0, 0, 0, 0, 0, 48 + 112},
@@ -139,6 +140,24 @@ static const figures table[] = {
   {"I8_PER_TENSOR, 2, 10, 1, 20", "ATTENTION(n, y, input, 4, 4, 8, 12, 0)",
    10, 1, 20, 400, 2560, 2 * (25600 + 7680), 2560 + 32, 2592, 2 * 2 * 12 * 32, 640 + 960,
    400 + 400 + 1600},
+  /* of its own tokens: nothing stays; queries 10*32, keys and values 2*10*16, scores 4*10*10 */
+  {"I8, 1, 10, 1, 20", "SELF_ATTENTION(n, y, input, 4, 2, 8, 1)",
+   10, 1, 20, 200, 2004, 19200 + 2 * 4 * 10 * 10 * 8, 1920 + 336 + 32, 2288, 0, 320 + 320 + 400,
+   208 + 208 + 1040},
+  /* weights and states of the LSTM above for each way; the sums of one way at a time */
+  {"I8, 1, 7, 1, 5", "LSTM_BIDIRECTIONAL(n, y, input, 6, 2, 1)",
+   7, 1, 12, 84, 624, 2 * 7 * 24 * 11, 1040, 1040, 64, 64, 48 + 96 + 64},
+  {"F16, 2, 7, 1, 5", "GRU_BIDIRECTIONAL(n, y, input, 6, 1, 0)",
+   1, 1, 12, 48, 432, 2 * 2 * 7 * 18 * 11, 864, 864, 64, 96, 144 + 48 + 96},
+  {"F32, 1, 7, 1, 5", "RNN_BIDIRECTIONAL(n, y, input, 6, 0, 1)",
+   7, 1, 12, 336, 132, 2 * 7 * 66, 528, 528, 64, 32, 144 + 336 + 32},
+  /* three planes of four rows: 3 planes of 2 rows come out; 3 of 4; (3 + 2 - 3) / 2 + 1 = 2 of 4 */
+  {"I8, 1, 12, 6, 3", "CONV3D(n, y, input, 3, 5, 2, 3, 3, 1, 2, 1, 0, SAME, 1)",
+   6, 6, 5, 180, 275, 180 * 54, 270 + 20 + 40, 272 + 20 + 40, 0, 0, 224 + 192},
+  {"F32, 1, 12, 6, 3", "CONV3D(n, y, input, 3, 5, 3, 3, 3, 1, 1, 2, 1, PAD(1, 0), 0)",
+   12, 2, 5, 480, 405, 120 * 81, 1620, 1620, 0, 0, 864 + 480},
+  {"I8, 1, 12, 6, 3", "CONV3D(n, y, input, 3, 2, 3, 1, 1, 2, 1, 1, 1, VALID, 0)",
+   8, 6, 2, 96, 18, 96 * 9, 18 + 16, 20 + 16, 0, 0, 224 + 96},
   {"IDS16, 1, 9, 1, 1", "EMBEDDING(n, y, input, I8W4, 11, 3)",
    9, 1, 3, 27, 33, 0, 17, 20, 0, 0, 32 + 32},
   {"F32, 1, 2, 2, 3", "QUANTIZE(n, y, input, I8)", 2, 2, 3, 12, 0, 0, 0, 0, 0, 0, 48 + 16},
@@ -454,6 +473,20 @@ static const wrong errors[] = {
        "VRAM_NET_CONCAT(n, y, s, k)\n" E,
      VRAM_ERR_SHAPE, 4, 1,
      "CONCAT y: shapes that differ: 1x6x8 and 4x6x8 (expected equal heights and widths)"},
+    {B "VRAM_NET_CONV3D(n, y, input, 3, 1, 1, 1, 1, 1, 1, 1, 0, SAME, 0)\n" E, VRAM_ERR_SHAPE, 2, 1,
+     "CONV3D y: depth does not divide the rows (found 3 planes of 4)"},
+    {B "VRAM_NET_CONV3D(n, y, input, 2, 1, 3, 1, 1, 1, 1, 1, 1, SAME, 0)\n" E, VRAM_ERR_VALUE, 2, 1,
+     "CONV3D y: padding of the depth with SAME (expected 0)"},
+    {B "VRAM_NET_CONV3D(n, y, input, 2, 1, 3, 1, 1, 1, 1, 1, 0, VALID, 0)\n" E, VRAM_ERR_SHAPE, 2,
+     1, "CONV3D y: a kernel larger than the padded input, depth (found 3, expected at most 2)"},
+    {B "VRAM_NET_INPUT(n, y, input, I8, 1, 1, 1)\n" E, VRAM_ERR_VALUE, 2, 1,
+     "INPUT y: an input behind a value that is not kept (expected KEEP before it, and no other "
+     "line)"},
+    {B "VRAM_NET_SOFTMAX(n, s, input)\nVRAM_NET_KEEP(n, k, s)\n"
+       "VRAM_NET_INPUT(n, y, k, I8, 1, 1, 1)\n" E,
+     VRAM_ERR_VALUE, 4, 1,
+     "INPUT y: an input behind a value that is not kept (expected KEEP before it, and no other "
+     "line)"},
     /* formats */
     {B "VRAM_NET_KEEP(n, k, input)\nVRAM_NET_QUANTIZE(n, q, k, F32)\nVRAM_NET_ADD(n, y, q, k)\n" E,
      VRAM_ERR_VALUE, 4, 1, "ADD y: values of two formats: F32 and I8"},
@@ -639,9 +672,16 @@ static void memory(void) {
   EQUAL(vram_net_plan(&net, NULL, NULL, n, NULL), VRAM_ERR_MEMORY);
   {
     vram_arena_options o;
+    void *more;
     memset(&o, 0, sizeof o);
     o.nbank = 2;
-    EQUAL(vram_net_plan(&net, &o, plan, n, &err), VRAM_ERR_UNSUPPORTED);
+    o.capacity[0] = 1; /* nothing fits the first */
+    EQUAL(vram_net_plan(&net, &o, plan, n, &err), VRAM_ERR_MEMORY);
+    more = test_scratch(vram_net_plan_bytes(&net, &o));
+    EQUAL(vram_net_plan(&net, &o, more, vram_net_plan_bytes(&net, &o), &err), VRAM_OK);
+    EQUAL(net.arena.bank_bytes[0], 0);
+    EQUAL(net.arena.bank_bytes[1], was.arena.height_bytes);
+    free(more);
     o.nbank = 1;
     o.capacity[0] = was.arena.height_bytes - 1;
     EQUAL(vram_net_plan(&net, &o, plan, n, &err), VRAM_ERR_LIMIT);

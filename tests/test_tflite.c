@@ -139,6 +139,30 @@ static size_t write_text(uint64_t room) {
   return n;
 }
 
+/* TensorFlow Lite Micro's arena in exactly the memory that it needs; 0: refused, the error says
+   why. */
+static uint64_t arena(vram_tflm_target target, vram_net_kernels kernels) {
+  const uint64_t need = vram_tflm_bytes(&file);
+  void *const mem = test_scratch(need);
+  vram_tflm_options o;
+  vram_tflm t;
+  vram_result r;
+  memset(&o, 0, sizeof o);
+  o.target = target;
+  o.kernels = target == VRAM_TFLM_PYTHON ? VRAM_KERNELS_NONE : kernels;
+  if (target == VRAM_TFLM_32_ARM) { /* of an older version TFLM's own kernels alone */
+    o.kernels = VRAM_KERNELS_NONE;
+    o.version = VRAM_TFLM_2024_11;
+  }
+  r = vram_tflm_plan(&file, &o, mem, need, &t, &error);
+  CHECK(r ? *error.text : t.arena_bytes >= t.used_bytes && t.used_bytes > t.tail_bytes);
+  if (!r)
+    EQUAL(t.tail_bytes, t.object_bytes + t.tensor_bytes + t.node_bytes + t.option_bytes +
+                            t.kernel_bytes + t.handle_bytes + t.variable_bytes + t.end_bytes);
+  free(mem);
+  return r ? 0 : t.arena_bytes;
+}
+
 static void damaged(void) {
   uint64_t i, good = 0;
   for (i = 0; i < bytes; i++)
@@ -150,9 +174,11 @@ static void damaged(void) {
   for (good = 0, i = 0; i < 2 * bytes; i++) { /* another model, or none; never a crash */
     const char was = data[i / 2];
     data[i / 2] = (char)(i % 2 ? was ^ 1 << i / 2 % 7 : ~was);
-    if (!read_model(bytes, 0, MEMORY))
+    if (!read_model(bytes, 0, MEMORY)) {
       good += write_text(MEMORY / 4) != 0;
-    else
+      arena((vram_tflm_target)(i % VRAM_TFLM_TARGET_COUNT),
+            (vram_net_kernels)(i / 7 % VRAM_KERNELS_COUNT));
+    } else
       CHECK(*error.text);
     data[i / 2] = was;
   }
@@ -209,6 +235,7 @@ static void attacked(void) {
     number_to(input, UINT32_C(0xffffffff));
     EQUAL(read_model(bytes, 0, MEMORY), VRAM_OK);
     write_text(UINT64_C(4) * MEMORY);
+    arena(VRAM_TFLM_64, VRAM_KERNELS_MVE);
     snprintf(test_where, sizeof test_where, "CVE-2020-15210: operator %u of its own output",
              (unsigned)i);
     number_to(input, gives);

@@ -41,10 +41,12 @@ class Recurrent:
 
     def recurrent(self, m, args, kwargs, r):
         op = RNN[type(m).__name__]
+        names = ("input", "offsets") if op == "embedding_bag" else ("input", "hx")
+        given = [*args, *(kwargs[k] for k in names[len(args) :] if k in kwargs)]
         if op == "embedding_bag":
-            self.embedding_bag(m, args, r)
+            self.embedding_bag(m, given, r)
             return
-        x, h = args[0], (args[1] if len(args) > 1 else kwargs.get("hx"))
+        x, h = given[0], (given[1] if len(given) > 1 else None)
         keys = {"hidden_size": m.hidden_size, "bias": None if m.bias else 0}
         states = [] if h is None else list(h) if isinstance(h, (tuple, list)) else [h]
         if not op.endswith("_cell"):
@@ -68,7 +70,13 @@ class Recurrent:
             flat = [r[0]] + (list(r[1]) if isinstance(r[1], (tuple, list)) else [r[1]])
         for p in m.parameters():
             self.params_in_modules.add(id(p))
-        if any(not p.requires_grad for p in m.parameters()):
+        wanted = {n: p.requires_grad for n, p in m.named_parameters()}
+        if len(set(wanted.values())) > 1:
+            where, name = self.paths[-1] or type(m).__name__, next(n for n in wanted if not wanted[n])
+            raise Problem(
+                f"{where}: a recurrent net of which some weights are frozen ({name}) and others are not has no line in the text form"
+            )
+        if False in wanted.values():
             keys["frozen"] = 1
         first = self.rnn_name.get(id(m))
         if first:
@@ -87,5 +95,7 @@ class Recurrent:
             self.params_in_modules.add(id(p))
         mode = None if m.mode == "mean" else m.mode
         keys = {"num_embeddings": m.num_embeddings, "embedding_dim": m.embedding_dim, "mode": mode}
-        self.emit("embedding_bag", list(args), r, keys, True)
+        if not m.weight.requires_grad:
+            keys["frozen"] = 1
+        self.emit("embedding_bag", [a for a in args if a is not None], r, keys, True)
         self.nodes[-1].stats = [id(p) for p in m.parameters()]

@@ -31,8 +31,16 @@ typedef int vram_run_needs_64_bit;
 #define VRAM_CUDA_IMPLEMENTATION
 #define VRAM_CUDA_DLOPEN
 #define VRAM_STATIC
+#define VRAM_NO_KV
+#define VRAM_NO_MODEL
+#define VRAM_NO_NET
+#define VRAM_NO_PLAN
+#define VRAM_NO_READ
+#define VRAM_NO_STEP
 #include "preload.h"
+#include "preload_c10.h"
 #include "preload_libc.h"
+#include "preload_python.h"
 #include "preload_route.h"
 
 #include <execinfo.h>
@@ -75,9 +83,34 @@ static void append_report(const char *text, uint64_t n) {
   s->last = at + (uint32_t)n;
 }
 
+/* What this thread's failed allocation says is kept for the error that it raises: PyTorch's
+   pluggable allocator. */
+enum { TOLD = 8192 };
+static __thread struct {
+  char *text;
+  uint32_t n, on;
+} told;
+
+static void keep_told(const char *text, uint64_t n) {
+  void *at;
+  if (!told.text) {
+    at = mmap(NULL, TOLD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    told.text = at == MAP_FAILED ? NULL : (char *)at;
+    told.n = 0;
+  }
+  if (!told.text)
+    return;
+  n = n < TOLD - 1 - told.n ? n : TOLD - 1 - told.n;
+  memcpy(told.text + told.n, text, n);
+  told.n += (uint32_t)n;
+}
+
 static int write_report(void *user, const char *text, uint64_t n) {
   (void)user;
-  append_report(text, n);
+  if (told.on)
+    keep_told(text, n);
+  else
+    append_report(text, n);
   return 0;
 }
 static const vram_sink report_sink = {write_report, NULL};
@@ -181,6 +214,7 @@ static int open_section(void) {
       o.log = &report_sink;
       section = s;
       fill_api();
+      find_python();
       if (!vram_cuda_tracker_init(&s->tracker, &api, &o, (char *)at + run_tracker_at(),
                                   RUN_SPAN - run_tracker_at(), &err)) {
         s->magic = RUN_MAGIC;
@@ -225,9 +259,14 @@ typedef struct making {
   uint32_t n, room;
 } making;
 
+static char *texts(void) { return (char *)section + run_texts_at(); }
+static run_places *places(void) {
+  return (run_places *)(void *)((char *)section + run_places_at());
+}
+
 static making make(uint32_t cap) {
   making m;
-  m.text = (char *)section + run_tracker_at() - RUN_TEXTS + section->texts;
+  m.text = texts() + section->texts;
   m.n = 0;
   m.room = RUN_TEXTS - section->texts;
   m.room = m.room < cap ? m.room : cap;
@@ -249,101 +288,211 @@ static void put_hex(making *m, uintptr_t n) {
   put(m, at);
 }
 
-/* NULL: no room, or nothing was put. */
-static const char *made(const making *m) {
-  if (!m->room || !m->n)
-    return NULL;
-  m->text[m->n] = 0;
-  section->texts += m->n + 1;
-  return m->text;
+static void put_number(making *m, uint64_t n) {
+  char text[24], *at = text + sizeof text - 1;
+  *at = 0;
+  for (; n || !*at; n /= 10)
+    *--at = (char)('0' + n % 10);
+  put(m, at);
 }
 
-static const char *keep(const char *text) {
+/* The text's place + 1, the same for the same text; 0: no room, or nothing was put. */
+static uint32_t made(const making *m) {
+  uint32_t at;
+  if (!m->room || !m->n)
+    return 0;
+  m->text[m->n] = 0;
+  for (at = 0; at < section->texts; at += (uint32_t)strlen(texts() + at) + 1)
+    if (!strcmp(texts() + at, m->text))
+      return at + 1;
+  section->texts += m->n + 1;
+  return at + 1;
+}
+
+static const char *text_at(uint32_t at) { return at ? texts() + at - 1 : NULL; }
+
+static uint32_t keep(const char *text) {
   making m = make(RUN_TEXTS);
   put(&m, text);
   return made(&m);
 }
 
-/* The call, not what follows it; not under site_lock, since whoever loads a library may wait for
-   that. */
-static void look_at(const void *pc, Dl_info *info) {
-  if (!dladdr((const char *)pc - 1, info) || !info->dli_fname)
-    memset(info, 0, sizeof *info);
+static const char *last_part(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
 }
 
-static void put_place(making *m, const void *pc, const Dl_info *info) {
-  const char *base = info->dli_fname ? strrchr(info->dli_fname, '/') : NULL;
-  if (info->dli_fname) {
-    put(m, base ? base + 1 : info->dli_fname);
+/* ---- where it was called: what is looked for before site_lock is taken, since whoever loads a
+   library may wait for that */
+typedef struct native_frame {
+  object_place in;
+  const char *name; /* as the object exports it, or NULL */
+  uintptr_t at;     /* in the object */
+} native_frame;
+
+static void look_at(const void *pc, native_frame *f) {
+  const char *call = (const char *)pc - 1; /* not what follows it */
+  Dl_info info;
+  memset(f, 0, sizeof *f);
+  f->at = (uintptr_t)pc;
+  if (!place_in_object(&f->in, call))
+    return;
+  f->at -= f->in.base;
+  if (dladdr(call, &info))
+    f->name = info.dli_sname;
+}
+
+/* All that is below is under site_lock. */
+
+/* The program's own is found through the kernel: nobody else knows how it was started. */
+static uint32_t module_path(const char *path) {
+  making m = make(4096);
+  ssize_t n;
+  if (*path)
+    return keep(path);
+  n = m.room < 2 ? 0 : readlink("/proc/self/exe", m.text, m.room - 1);
+  m.n = n > 0 ? (uint32_t)n : 0;
+  return made(&m);
+}
+
+/* The module's number; RUN_MODULES: there is no room. */
+static uint32_t module_of(const object_place *in) {
+  run_places *p = places();
+  const uint32_t path = module_path(in->path),
+                 bytes = in->id_bytes < RUN_ID ? in->id_bytes : RUN_ID;
+  uint32_t i;
+  for (i = 0; i < p->modules; i++)
+    if (p->module[i].path == path && p->module[i].id_bytes == bytes &&
+        !memcmp(p->module[i].id, in->id, bytes))
+      return i;
+  if (i == RUN_MODULES)
+    return i;
+  p->module[i].path = path;
+  p->module[i].id_bytes = bytes;
+  memcpy(p->module[i].id, in->id, bytes);
+  p->modules++;
+  return i;
+}
+
+static run_frame frame_of(const native_frame *f) {
+  run_frame r;
+  memset(&r, 0, sizeof r);
+  r.at = f->at;
+  r.name = f->name ? keep(f->name) : 0;
+  r.module = f->in.path ? module_of(&f->in) : (uint32_t)RUN_MODULES;
+  return r;
+}
+
+static run_frame frame_of_python(const python_frame *f) {
+  char text[512];
+  run_frame r;
+  memset(&r, 0, sizeof r);
+  r.module = RUN_PYTHON;
+  r.at = (uint64_t)(f->line < 0 ? 0 : f->line);
+  python_text(f->file, text, sizeof text);
+  r.file = keep(text);
+  python_text(f->name, text, sizeof text);
+  r.name = keep(text);
+  return r;
+}
+
+/* train.py:41 or MODULE+0x12ab */
+static void put_place(making *m, const run_frame *f) {
+  if (f->module == RUN_PYTHON) {
+    put(m, f->file ? last_part(text_at(f->file)) : "?");
+    put(m, ":");
+    put_number(m, f->at);
+    return;
+  }
+  if (f->module < RUN_MODULES && places()->module[f->module].path) {
+    put(m, last_part(text_at(places()->module[f->module].path)));
     put(m, "+");
   }
-  put_hex(m, (uintptr_t)pc - (uintptr_t)info->dli_fbase);
+  put_hex(m, (uintptr_t)f->at);
 }
 
-static void put_callers(making *m, void *const *frame, const Dl_info *info, uint32_t n) {
+/* The frames that are shown: those of Python, or there are none. */
+static void put_callers(making *m, const run_frame *f, uint32_t n) {
+  const int python = f->module == RUN_PYTHON;
   uint32_t i;
-  if (info[0].dli_sname)
-    put(m, info[0].dli_sname);
-  for (i = 1; i < n; i++) {
+  if (f->name)
+    put(m, text_at(f->name));
+  for (i = 1; i < n && (f[i].module == RUN_PYTHON) == python; i++) {
     put(m, " < ");
-    if (info[i].dli_sname)
-      put(m, info[i].dli_sname);
-    else
-      put_place(m, frame[i], &info[i]);
+    if (python || !f[i].name) {
+      put_place(m, &f[i]);
+      put(m, python && f[i].name ? " " : "");
+    }
+    if (f[i].name)
+      put(m, text_at(f[i].name));
   }
 }
 
-/* The places so far. */
-static struct {
-  const char *place, *callers;
-  uint32_t owner;
-} place_of[RUN_OWNERS];
-static uint32_t nplace;
-
-static int is_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
-
-/* Of the place with these texts, which have just been made; under site_lock. */
-static uint32_t owner_at(vram_cuda_tracker *t, const char *place, const char *callers,
-                         uint32_t texts) {
+/* The owner whose frames are the same as those that stand behind the last ones; UINT32_MAX: none.
+ */
+static uint32_t owner_at(uint32_t n) {
+  const run_places *p = places();
   uint32_t i;
-  if (!place)
-    return 0;
-  for (i = 0; i < nplace; i++)
-    if (is_text(place_of[i].place, place) && is_text(place_of[i].callers, callers)) {
-      section->texts = texts; /* they were there */
-      return place_of[i].owner;
-    }
-  if (i == RUN_OWNERS)
-    return 0;
-  place_of[i].place = place;
-  place_of[i].callers = callers;
-  place_of[i].owner = vram_cuda_site(t, place, 0, callers);
-  nplace++;
-  return place_of[i].owner;
+  for (i = 1; i <= RUN_OWNERS; i++)
+    if (p->owner[i].n == n &&
+        !memcmp(&p->frame[p->owner[i].first], &p->frame[p->frames], n * sizeof p->frame[0]))
+      return i;
+  return UINT32_MAX;
 }
 
-static uint32_t new_site(vram_cuda_tracker *t, void *const *frame, uint32_t n) {
+static uint32_t new_owner(vram_cuda_tracker *t, uint32_t n) {
   enum { PLACE = 512, CALLERS = 2048 };
-  const char *place, *callers;
-  Dl_info info[FRAMES];
-  uint32_t i, owner, texts;
+  run_places *p = places();
+  const run_frame *f = &p->frame[p->frames];
+  const uint32_t seen = owner_at(n);
+  uint32_t owner, place, callers;
   making m;
-  for (i = 0; i < n; i++)
-    look_at(frame[i], &info[i]);
-  pthread_mutex_lock(&site_lock);
-  texts = section->texts;
+  if (seen != UINT32_MAX)
+    return seen;
   m = make(PLACE);
-  put_place(&m, frame[0], &info[0]);
+  put_place(&m, f);
   place = made(&m);
   m = make(CALLERS);
-  put_callers(&m, frame, info, n);
+  put_callers(&m, f, n);
   callers = made(&m);
-  owner = owner_at(t, place, callers, texts);
-  pthread_mutex_unlock(&site_lock);
+  owner = place ? vram_cuda_site(t, text_at(place), 0, text_at(callers)) : 0;
+  if (!owner || owner > RUN_OWNERS || p->owner[owner].n) /* no room, or the same text */
+    return owner;
+  p->owner[owner].first = p->frames;
+  p->owner[owner].n = n;
+  p->frames += n;
   return owner;
 }
 
+/* Too large for a small stack beside the rest. */
+__attribute__((noinline)) static uint32_t new_site(vram_cuda_tracker *t, void *const *frame,
+                                                   uint32_t n, const python_frame *python,
+                                                   uint32_t npython) {
+  native_frame native[FRAMES];
+  run_frame *f;
+  uint32_t i, owner = 0;
+  for (i = 0; i < n; i++)
+    look_at(frame[i], &native[i]);
+  pthread_mutex_lock(&site_lock);
+  if (places()->frames + npython + n <= RUN_FRAMES) {
+    f = &places()->frame[places()->frames];
+    for (i = 0; i < npython; i++)
+      f[i] = frame_of_python(&python[i]);
+    for (i = 0; i < n; i++)
+      f[npython + i] = frame_of(&native[i]);
+    owner = new_owner(t, npython + n);
+  }
+  pthread_mutex_unlock(&site_lock);
+  find_python(); /* it may have been loaded since */
+  return owner;
+}
+
+static uint64_t mixed(uint64_t key, uint64_t n) { return (key ^ n) * UINT64_C(0x9e3779b97f4a7c15); }
+
 static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
+  python_frame python[PYTHON_FRAMES];
+  const uint32_t wanted = file->stack < PYTHON_FRAMES ? file->stack : (uint32_t)PYTHON_FRAMES,
+                 npython = python_frames(python, wanted);
   void *frame[FRAMES + 8];
   uint32_t n = 1, i, k = 0;
   uint64_t key;
@@ -359,7 +508,10 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
     n = n < FRAMES ? n : FRAMES;
   }
   for (key = 1 + __atomic_load_n(&gone, __ATOMIC_ACQUIRE), i = 0; i < n; i++)
-    key = (key ^ NUMBER(frame[k + i])) * UINT64_C(0x9e3779b97f4a7c15);
+    key = mixed(key, NUMBER(frame[k + i]));
+  for (i = 0; i < npython; i++)
+    key = mixed(mixed(mixed(key, NUMBER(python[i].code)), NUMBER(python[i].file)),
+                (uint64_t)python[i].line);
   key |= 1;
   for (i = 0; i < 16; i++) {
     const uint32_t at = ((uint32_t)(key >> 40) + i) % SITES;
@@ -369,7 +521,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
       return site[at].owner;
     if (seen)
       continue;
-    owner = new_site(t, frame + k, n);
+    owner = new_site(t, frame + k, n, python, npython);
     pthread_mutex_lock(&site_lock);
     if (!site[at].key) {
       site[at].owner = owner;
@@ -378,7 +530,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
     pthread_mutex_unlock(&site_lock);
     return owner;
   }
-  return new_site(t, frame + k, n);
+  return new_site(t, frame + k, n, python, npython);
 }
 
 /* ---- a call on its way */
@@ -432,11 +584,18 @@ static struct {
 static ucontext_t report_at, report_back;
 static char *report_stack;
 
-static void make_report(void) {
+static void begin_report(void) {
   section->last = 0;
   section->report[0] = 0;
-  section->reports++;
+}
+
+/* vram run looks at this number: the report is whole. */
+static void end_report(void) { __atomic_fetch_add(&section->reports, 1, __ATOMIC_RELEASE); }
+
+static void make_report(void) {
+  begin_report();
   vram_cuda_on_oom(report.t, report.kind, report.device, report.bytes, report.stream, report.owner);
+  end_report();
 }
 
 /* 0: there is no memory for it. */
@@ -1016,6 +1175,7 @@ static void torch_begin(void) {
   if (track())
     return;
   o.ledger.live = TORCH_BLOCKS;
+  o.log = &report_sink;
   bytes = vram_cuda_tracker_bytes(&o);
   (void)vram_cuda_tracker_init(&torch_tracker, &torch_api, &o, torch_memory(bytes), bytes, &err);
 }
@@ -1055,7 +1215,7 @@ static const char *torch_name(void) {
   static const char *name;
   if (!name) {
     pthread_mutex_lock(&site_lock);
-    name = counting > 0 ? keep("PyTorch") : "PyTorch";
+    name = counting > 0 ? text_at(keep("PyTorch")) : "PyTorch";
     pthread_mutex_unlock(&site_lock);
   }
   return name;
@@ -1076,22 +1236,50 @@ static int torch_swap(const void *was, void *now) {
   return done;
 }
 
-/* NULL: no memory; PyTorch does not look at that, so it is said on standard error. */
+/* There is no memory: what `told` has is the report, and the text of an error that goes to whoever
+   asked. Where none can be raised it is said on standard error, and NULL is given. */
+static void *torch_none(size_t size) {
+  char text[TOLD];
+  if (!told.text)
+    snprintf(text, sizeof text, "CUDA out of memory. Tried to allocate %zu bytes.", size);
+  else {
+    while (told.n && told.text[told.n - 1] == '\n')
+      told.n--;
+    memcpy(text, told.text, told.n);
+    text[told.n] = 0;
+    munmap(told.text, TOLD);
+    told.text = NULL;
+  }
+  if (counting > 0) {
+    pthread_mutex_lock(&report_lock);
+    begin_report();
+    append_report(text, strlen(text));
+    end_report();
+    pthread_mutex_unlock(&report_lock);
+  }
+  raise_out_of_memory(text);
+  fprintf(stderr, "%s\n", text);
+  return NULL;
+}
+
+/* Raises PyTorch's error of too little memory, if there is a PyTorch; else NULL. */
 EXPORT void *vram_torch_malloc(size_t size, int device, void *stream);
 EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
   vram_cuda_pool *p;
   void *at = NULL;
+  if (!size)
+    return NULL;
   inside++; /* what the pool asks for is counted by the pool */
   p = torch_pool_of(device);
-  if (p && size) {
-    if (vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
-        !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
-      (void)torch_api.cuda_Free(at);
-      at = NULL;
-    }
+  told.on = 1;
+  if (p && vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
+      !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
+    (void)torch_api.cuda_Free(at);
+    at = NULL;
   }
+  told.on = 0;
   inside--;
-  return at;
+  return at ? at : torch_none(size);
 }
 
 EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream);
@@ -1185,7 +1373,6 @@ static void forked(void) {
   pthread_mutex_init(&site_lock, NULL);
   pthread_mutex_init(&report_lock, NULL);
   inside = asking = pools = 0;
-  nplace = 0;
   memset(site, 0, sizeof site);
 }
 

@@ -18,7 +18,11 @@ enum {
   RUN_OWNERS = 1 << 12,
   RUN_OBJECTS = 1 << 16,
   RUN_TRACE = 1 << 17,
-  RUN_REPORT = 8192
+  RUN_REPORT = 8192,
+  RUN_MODULES = 1024,
+  RUN_FRAMES = 1 << 16,
+  RUN_ID = 32,
+  RUN_PYTHON = 0xffff /* the module of a frame of Python */
 };
 #define RUN_SPAN                                                                                   \
   (UINT64_C(1) << 28) /* bytes of a section in the file, most of them never touched */
@@ -45,8 +49,28 @@ typedef struct run_section {
   vram_cuda_tracker tracker;
 } run_section;
 
+/* Where the owners are: their frames, innermost first, those of Python before the others. Texts are
+   offsets of the section's, + 1; 0: none. */
+typedef struct run_module {
+  uint32_t path, id_bytes;
+  unsigned char id[RUN_ID]; /* as the linker gave it: is the file still the same? */
+} run_module;
+typedef struct run_frame {
+  uint64_t at; /* the address in the module's file that the call returns to; the line */
+  uint32_t module, file, name; /* name: as the module exports it, of Python's function */
+} run_frame;
+typedef struct run_places {
+  uint32_t modules, frames;
+  struct {
+    uint32_t first, n;
+  } owner[RUN_OWNERS + 1];
+  run_module module[RUN_MODULES];
+  run_frame frame[RUN_FRAMES];
+} run_places;
+
 #define RUN_LAYOUT                                                                                 \
-  (sizeof(run_section) * 65536 + sizeof(vram_event) * 256 + sizeof(vram_allocation))
+  (sizeof(run_section) * 65536 + sizeof(vram_event) * 256 + sizeof(vram_allocation) +              \
+   sizeof(run_places))
 
 /* The tracker's options in a section. */
 static inline vram_cuda_options run_options(const run_file *f) {
@@ -59,8 +83,11 @@ static inline vram_cuda_options run_options(const run_file *f) {
   return o;
 }
 
-static inline uint64_t run_tracker_at(void) { /* in a section, behind the texts */
-  return (sizeof(run_section) + 4095) / 4096 * 4096 + RUN_TEXTS;
+/* in a section */
+static inline uint64_t run_places_at(void) { return (sizeof(run_section) + 4095) / 4096 * 4096; }
+static inline uint64_t run_texts_at(void) {
+  return run_places_at() + (sizeof(run_places) + 4095) / 4096 * 4096;
 }
+static inline uint64_t run_tracker_at(void) { return run_texts_at() + RUN_TEXTS; }
 
 #endif

@@ -120,7 +120,7 @@ static size_t span(const char *text, const char *of, int in) {
 size_t strspn(const char *text, const char *of) { return span(text, of, 1); }
 size_t strcspn(const char *text, const char *of) { return span(text, of, 0); }
 
-/* ---- functions that objects export */
+/* ---- functions and variables that objects export */
 
 typedef struct object_names {
   ElfW(Addr) base;
@@ -165,9 +165,10 @@ static uint32_t gnu_hash(const char *name) {
   return h;
 }
 
-static void *function_at(const object_names *o, uint32_t i, const char *name) {
+static void *symbol_at(const object_names *o, uint32_t i, const char *name) {
   const ElfW(Sym) *s = &o->symbol[i];
-  if (s->st_shndx == SHN_UNDEF || !s->st_value || ELF64_ST_TYPE(s->st_info) != STT_FUNC ||
+  if (s->st_shndx == SHN_UNDEF || !s->st_value ||
+      (ELF64_ST_TYPE(s->st_info) != STT_FUNC && ELF64_ST_TYPE(s->st_info) != STT_OBJECT) ||
       strcmp(o->text + s->st_name, name) != 0)
     return NULL;
   return (void *)(uintptr_t)(o->base + s->st_value);
@@ -179,7 +180,7 @@ static void *find_in(const object_names *o, const char *name) {
   uint32_t i;
   if (!gnu) {
     for (i = 0; o->sysv && i < o->sysv[1] && !found; i++)
-      found = function_at(o, i, name);
+      found = symbol_at(o, i, name);
     return found;
   }
   bucket = gnu + 4 + gnu[2] * (sizeof(ElfW(Addr)) / 4);
@@ -187,7 +188,7 @@ static void *find_in(const object_names *o, const char *name) {
   i = gnu[0] ? bucket[hash % gnu[0]] : 0;
   for (; i >= gnu[1] && i && !found; i++) {
     if ((chain[i - gnu[1]] | 1) == (hash | 1))
-      found = function_at(o, i, name);
+      found = symbol_at(o, i, name);
     if (chain[i - gnu[1]] & 1)
       break;
   }
@@ -204,6 +205,7 @@ static void *find_in(const object_names *o, const char *name) {
   X(close)                                                                                         \
   X(read)                                                                                          \
   X(write)                                                                                         \
+  X(readlink)                                                                                      \
   X(mmap)                                                                                          \
   X(munmap)                                                                                        \
   X(pthread_mutex_init)                                                                            \
@@ -293,6 +295,7 @@ PASS(int, open, (const char *path, int flags, ...), (path, flags)) /* no file is
 PASS(int, close, (int fd), (fd))
 PASS(ssize_t, read, (int fd, void *to, size_t n), (fd, to, n))
 PASS(ssize_t, write, (int fd, const void *from, size_t n), (fd, from, n))
+PASS(ssize_t, readlink, (const char *path, char *to, size_t n), (path, to, n))
 PASS(void *, mmap, (void *at, size_t n, int prot, int flags, int fd, off_t from),
      (at, n, prot, flags, fd, from))
 PASS(int, munmap, (void *at, size_t n), (at, n))
@@ -322,7 +325,7 @@ int gettimeofday(struct timeval *restrict to, void *restrict zone) {
 }
 /* NOLINTEND(bugprone-macro-parentheses,readability-inconsistent-declaration-parameter-name) */
 
-/* ---- functions of whoever has them */
+/* ---- those of whoever has them */
 
 typedef struct lookup {
   const char *name;

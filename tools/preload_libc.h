@@ -5,8 +5,8 @@
 typedef void *(*dlsym_function)(void *handle, const char *name);
 typedef void *(*dlvsym_function)(void *handle, const char *name, const char *version);
 
-/* Of the first object in the order of loading that has it, whether or not its names are global, and
-   that is not this library; NULL: nobody has it. */
+/* A function or a variable, of the first object in the order of loading that has it, whether or not
+   its names are global, and that is not this library; NULL: nobody has it. */
 void *find_anywhere(const char *name);
 
 /* The ones that stand behind this library's; NULL: there is none. */

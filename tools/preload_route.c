@@ -47,10 +47,34 @@ static struct {
 static pthread_mutex_t route_lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct object {
-  uintptr_t at, from, to; /* asked for; the object that has it */
-  const char *path;       /* as long as it is loaded */
+  uintptr_t at, from, to, base; /* asked for; the object that has it */
+  const char *path;             /* as long as it is loaded */
+  const unsigned char *id;
+  uint32_t id_bytes;
   int main, here;
 } object;
+
+/* The note of type 3 by GNU. */
+static void find_id(object *o, const struct dl_phdr_info *info) {
+  ElfW(Half) i;
+  for (i = 0; i < info->dlpi_phnum && !o->id; i++) {
+    const char *at = (const char *)(uintptr_t)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    size_t left = info->dlpi_phdr[i].p_type == PT_NOTE ? info->dlpi_phdr[i].p_memsz : 0;
+    while (left >= sizeof(ElfW(Nhdr))) {
+      const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)(const void *)at;
+      const size_t name = (n->n_namesz + 3u) & ~3u, text = (n->n_descsz + 3u) & ~3u;
+      if (sizeof *n + name + text > left)
+        break;
+      if (n->n_type == 3 && n->n_namesz == 4 && !memcmp(at + sizeof *n, "GNU", 4)) {
+        o->id = (const unsigned char *)at + sizeof *n + name;
+        o->id_bytes = n->n_descsz;
+        break;
+      }
+      at += sizeof *n + name + text;
+      left -= sizeof *n + name + text;
+    }
+  }
+}
 
 static int is_here(const struct dl_phdr_info *o) {
   const ElfW(Addr) here = (ElfW(Addr))(uintptr_t)&is_here;
@@ -77,7 +101,9 @@ static int object_visit(struct dl_phdr_info *info, size_t size, void *user) {
     o->from = from;
     o->to = to;
     o->here = is_here(info);
+    o->base = info->dlpi_addr;
     o->path = info->dlpi_name ? info->dlpi_name : "";
+    find_id(o, info);
     return 1;
   }
   o->main = 0; /* the first one is the program */
@@ -212,6 +238,17 @@ void set_route(int which, const void *caller, void *real) {
   target[which].given = real;
   if (object_of(&o, caller))
     add_route(which, &o, real);
+}
+
+int place_in_object(object_place *to, const void *address) {
+  object o;
+  if (!object_of(&o, address))
+    return 0;
+  to->path = o.main ? "" : o.path;
+  to->base = o.base;
+  to->id = o.id;
+  to->id_bytes = o.id_bytes;
+  return 1;
 }
 
 int is_program(const void *address) {

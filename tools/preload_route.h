@@ -3,6 +3,8 @@
 #ifndef PRELOAD_ROUTE_H
 #define PRELOAD_ROUTE_H
 
+#include <stdint.h>
+
 /* X(name) */
 #define NAMES(X)                                                                                   \
   X(cudaMalloc)                                                                                    \
@@ -106,6 +108,16 @@ void set_route(int which, const void *caller, void *real);
 /* Is that function in this library? Is that address in the program itself? */
 int is_ours(const void *function);
 int is_program(const void *address);
+
+/* The object that has that address: its file ("": the program itself, or nobody knows), what is
+   added to addresses of the file, and the name that the linker gave it. 0: none has it. */
+typedef struct object_place {
+  const char *path;
+  uintptr_t base;
+  const unsigned char *id;
+  uint32_t id_bytes;
+} object_place;
+int place_in_object(object_place *o, const void *address);
 
 /* The object of a function that calls go on to stays loaded to the end: some of them are kept, as
    they are needed where nothing can be looked for. */

@@ -69,7 +69,7 @@ typedef struct arena_job {
   const char *step_option;  /* one of a step, beside --batch and --dim */
 } arena_job;
 
-static void arena_set_end(arena_set *s) {
+void arena_set_end(arena_set *s) {
   uint32_t i;
   for (i = 0; i < s->n; i++)
     free(s->name[i]);
@@ -651,8 +651,7 @@ static void svg_text(FILE *f, const char *s) {
   }
 }
 
-static void arena_svg(FILE *f, const arena_job *a, const arena_set *s, const vram_arena *r) {
-  const uint32_t nbank = arena_banks(a);
+void arena_picture(FILE *f, const arena_set *s, const vram_arena *r, uint32_t nbank) {
   uint64_t first = UINT64_MAX, last = 0;
   uint32_t i, k;
   double x, y, wide, high, span;
@@ -904,7 +903,7 @@ static int arena_write(const arena_job *a, const arena_set *s, const vram_arena 
   status = cmd_output_open(&out, a->svg);
   if (status)
     return status;
-  arena_svg(out.file, a, s, r);
+  arena_picture(out.file, s, r, arena_banks(a));
   return cmd_output_commit(&out, 0);
 }
 

@@ -17,6 +17,11 @@ typedef struct arena_set { /* buffers and their names */
 /* One more buffer, all zero but its name; NULL: no memory. */
 vram_buffer *arena_set_add(arena_set *s, const char *name, size_t len);
 
+void arena_set_end(arena_set *s);
+
+/* A picture: time across, offsets up, in so many banks. */
+void arena_picture(FILE *f, const arena_set *s, const vram_arena *r, uint32_t nbank);
+
 /* The values between the operators of a TFLite or ONNX file, as they lie in it, with the dims of j
    where it leaves sizes open (*is_open); *graphs: how many a TFLite file has, of which the first is
    looked at. CMD_ABSENT: an ONNX file that does not say the size of each, or with inner graphs. */

@@ -2,17 +2,20 @@
 #include "vram_net.h"
 
 cmd_text help_emit = {
-    "vram emit MODEL [options]     a C header: the network, checked by the compiler\n"
+    "vram emit MODEL|NET.h [options]     a C header, checked by the compiler\n"
     "\n"
     "The header holds the VRAM_NET_ lines of an inference (vram.h, >>ct), every size\n"
     "as a #define, where each buffer lies in one arena, and static assertions that\n"
     "the compiler counts the same. Include vram.h before it (VRAM_MACROS_ONLY is\n"
-    "enough).\n"
+    "enough). VRAM_NET_ARENA_BYTES, VRAM_NET_OFFSET and VRAM_ASSERT_FITS go by its\n"
+    "plan. Of a header with lines (NET.h; --name: which network) it holds the plan\n"
+    "and the numbers: include it behind the lines.\n"
     "\n"
     "network\n"
     "  --name NAME           of the network (default: the model's name)\n"
     "  --format f32|f16|i8|i8_per_tensor|i8_per_channel|i8w4|i16|i4\n"
-    "                        of activations and weights (default: f32)\n"
+    "                        of activations and weights (default: f32; of a .tflite\n"
+    "                        file its own)\n"
     "  --align N             of every buffer, a power of two (default: 16)\n"
     "  --kernels none|plain|dsp|mve\n"
     "                        with the scratch of CMSIS-NN's kernels (default: none)\n"
@@ -24,8 +27,12 @@ cmd_text help_emit = {
     "budgets\n"
     "  --flash SIZE          more weights than that do not compile (exit status 3)\n"
     "  --sram SIZE           nor does a larger arena with what stays between calls\n"
+    "  --bank [NAME=]SIZE    a memory; more than one: the fastest first, 0: no limit.\n"
+    "                        What is read and written most lies in the fastest\n"
     "output\n"
     "  -o FILE               the header (default: standard output)\n"
+    "  --weights FILE        of a .tflite file a second header: constants as arrays,\n"
+    "                        with multipliers, shifts and zero points\n"
     "\n"
     "A convolution or linear without bias that a batch norm is folded into gets one,\n"
     "which its parameters count.\n",
@@ -34,10 +41,13 @@ cmd_text help_emit = {
 typedef struct emit_job {
   job j;
   vram_net_lower_options o;
-  const char *out;
+  net_banks banks;
+  const char *out, *weights;
   char name[NET_NAME];
   uint64_t flash, sram;
-  int has_flash, has_sram;
+  int has_format, has_flash, has_sram;
+  int has_model_options; /* of what makes lines */
+  int lines;             /* they are there already */
 } emit_job;
 
 /* One option; returns how many arguments it took, 0: error printed. */
@@ -45,19 +55,25 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
   int64_t n;
   uint32_t i;
   int choice;
+  e->has_model_options |= cmd_in(a, "--no-fold --no-fuse --batch --dim --format --align --kernels");
   if (!strcmp(a, "--no-fold"))
     return e->o.no_fold = 1;
   if (!strcmp(a, "--no-fuse"))
     return e->o.no_fuse = 1;
   if (cmd_in(a, "--batch --dim"))
     return job_option(&e->j, a, v);
-  if (!cmd_in(a, "-o --name --format --align --kernels --flash --sram"))
+  if (!cmd_in(a, "-o --weights --name --format --align --kernels --flash --sram --bank"))
     return cmd_unknown_option(a, "emit", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "-o"))
     e->out = v;
-  else if (!strcmp(a, "--name")) {
+  else if (!strcmp(a, "--weights"))
+    e->weights = v;
+  else if (!strcmp(a, "--bank")) {
+    if (!net_bank(&e->banks, v))
+      return 0;
+  } else if (!strcmp(a, "--name")) {
     for (i = 0; v[i] && (cmd_is_word(v[i]) || (v[i] == '_' && v[i + 1] != '_')); i++)
       ;
     if (v[i] || !i || i > 40 || (*v >= '0' && *v <= '9') || *v == '_' || v[i - 1] == '_')
@@ -68,6 +84,7 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
     if (choice < 0)
       return 0;
     e->o.format = (vram_net_format)choice;
+    e->has_format = 1;
   } else if (!strcmp(a, "--align")) {
     if (!cmd_parse_count(v, 1, 16384, &n) || (n & (n - 1)))
       return cmd_bad("not an alignment", v, "a power of two up to 16384"), 0;
@@ -209,15 +226,34 @@ static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
 #undef SUM
 }
 
-static void emit_arena_asserts(FILE *f, const vram_net *net, const char *upper) {
+/* All memories together. */
+static uint64_t emit_arena_bytes(const emit_job *e, const vram_net *net) {
+  uint64_t bytes = net->arena.height_bytes;
+  uint32_t i;
+  for (i = 1; i < e->banks.o.nbank; i++)
+    bytes += net->arena.bank_bytes[i];
+  return bytes;
+}
+
+/* What the bytes of the memory are called that the buffer lies in: IC_ARENA_BYTES, IC_DTCM_BYTES.
+ */
+static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
+  if (e->banks.o.nbank > 1)
+    memcpy(to, "BANK_", sizeof "BANK_"), emit_upper(e->banks.name[bank], to + 5);
+  else
+    strcpy(to, "ARENA");
+  return to;
+}
+
+static void emit_arena_asserts(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
   uint32_t i, k;
-  char name[128], other[128];
+  char name[128], other[128], memory[24];
   fprintf(
       f,
       "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
       "VRAM_STATIC_ASSERT(%s_ARENA_BYTES >= VRAM_NET_LIVE_BYTES(%s), %s_arena_is_large_enough);\n"
-      "#define %s_INSIDE(b) \\\n"
-      "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_ARENA_BYTES, "
+      "#define %s_INSIDE(b, memory) \\\n"
+      "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_##memory##_BYTES, "
       "%s_##b##_is_inside)\n"
       "#define %s_APART(a, b) \\\n"
       "  VRAM_STATIC_ASSERT(%s_##a##_OFFSET + %s_##a##_STORAGE_BYTES <= %s_##b##_OFFSET || \\\n"
@@ -229,17 +265,39 @@ static void emit_arena_asserts(FILE *f, const vram_net *net, const char *upper) 
     const vram_buffer *b = net->buffer + i;
     if (!b->bytes)
       continue;
-    fprintf(f, "%s_INSIDE(%s);\n", upper, emit_buffer(net, i, name));
+    fprintf(f, "%s_INSIDE(%s, %s);\n", upper, emit_buffer(net, i, name),
+            emit_memory(e, b->bank, memory));
     for (k = 0; k < i; k++)
-      if (net->buffer[k].bytes && net->buffer[k].begin < b->end && b->begin < net->buffer[k].end)
+      if (net->buffer[k].bytes && net->buffer[k].bank == b->bank && net->buffer[k].begin < b->end &&
+          b->begin < net->buffer[k].end)
         fprintf(f, "%s_APART(%s, %s);\n", upper, emit_buffer(net, k, other), name);
   }
   fprintf(f, "#undef %s_INSIDE\n#undef %s_APART\n", upper, upper);
 }
 
-static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
+/* Where each value and its scratch is, for VRAM_NET_OFFSET and its like. */
+static void emit_places(FILE *f, const vram_net *net, const char *upper) {
   uint32_t i;
-  char name[128], maker[128];
+  char name[128];
+  fprintf(f,
+          "\n/* what VRAM_NET_ARENA_BYTES, VRAM_NET_OFFSET, VRAM_ASSERT_FITS go by (vram.h) */\n"
+          "#define %s_net__at 0, %s_ARENA_BYTES\n",
+          net->name, upper);
+  for (i = 0; i + 1 < net->nline; i++) {
+    const vram_net_line *l = net->line + i;
+    fprintf(f, "#define %s_%s__at 0, %s_%s_OFFSET\n", net->name, l->y, upper,
+            emit_buffer(net, l->buffer, name));
+    if (l->scratch_buffer != VRAM_NO_BUFFER) {
+      emit_upper(l->y, name);
+      fprintf(f, "#define %s_%s__scratch_at 0, %s_%s_SCRATCH_OFFSET\n", net->name, l->y, upper,
+              name);
+    }
+  }
+}
+
+static void emit_numbers(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
+  uint32_t i;
+  char name[128], maker[128], memory[24];
 #define NUMBER(what, v) fprintf(f, "#define %s_" what " %" PRIu64 "ULL\n", upper, v)
   fprintf(f,
           "/* Of the whole network, in bytes: WEIGHT: the sum of the arrays, FLASH: each rounded\n"
@@ -251,10 +309,20 @@ static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
   NUMBER("FLASH_BYTES", net->flash_bytes);
   NUMBER("STATE_BYTES", net->state_bytes);
   NUMBER("LIVE_BYTES", net->peak_live_bytes);
-  NUMBER("ARENA_BYTES", net->arena.height_bytes);
+  NUMBER("ARENA_BYTES", emit_arena_bytes(e, net));
   NUMBER("ARENA_ALIGN", net->align);
-  NUMBER("SRAM_BYTES", net->arena.height_bytes + net->state_bytes);
+  NUMBER("SRAM_BYTES", emit_arena_bytes(e, net) + net->state_bytes);
   NUMBER("PINGPONG_BYTES", net->pingpong_bytes);
+  if (e->banks.o.nbank > 1)
+    fprintf(
+        f,
+        "\n/* Memories, the fastest first; ARENA is their sum. A layer's BANK is one of them, its\n"
+        "   OFFSET is in it. */\n");
+  for (i = 0; i < e->banks.o.nbank && e->banks.o.nbank > 1; i++) {
+    emit_memory(e, i, memory);
+    fprintf(f, "#define %s_%s %" PRIu32 "\n#define %s_%s_BYTES %" PRIu64 "ULL\n", upper, memory, i,
+            upper, memory, net->arena.bank_bytes[i]);
+  }
   fprintf(f, "\n/* Layers: where the value is in the arena, its bytes and those rounded up to the\n"
              "   alignment; weights, what else is not 0. */\n");
   for (i = 0; i + 1 < net->nline; i++) {
@@ -272,6 +340,8 @@ static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
 #define LAYER(what, v)                                                                             \
   if (v)                                                                                           \
   NUMBER_OF(what, v)
+    if (e->banks.o.nbank > 1)
+      fprintf(f, "#define %s_%s_BANK %s_%s\n", upper, name, upper, emit_memory(e, l->bank, memory));
     LAYER("BYTES", l->out_bytes);
     LAYER("WEIGHT_BYTES", l->weight_bytes);
     LAYER("FLASH_BYTES", l->flash_bytes);
@@ -282,6 +352,9 @@ static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
       LAYER("SCRATCH_BYTES", l->scratch_bytes);
       LAYER("SCRATCH_STORAGE_BYTES", net->buffer[l->scratch_buffer].bytes);
       NUMBER_OF("SCRATCH_OFFSET", l->scratch_offset);
+      if (e->banks.o.nbank > 1)
+        fprintf(f, "#define %s_%s_SCRATCH_BANK %s_%s\n", upper, name, upper,
+                emit_memory(e, l->scratch_bank, memory));
     }
 #undef LAYER
 #undef NUMBER_OF
@@ -289,31 +362,37 @@ static void emit_numbers(FILE *f, const vram_net *net, const char *upper) {
   }
 }
 
-static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const vram_net *net) {
-  char upper[64], node[MAX_NODE_NAME];
+/* What is in it, and the lines. */
+static void emit_head(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
+  char node[MAX_NODE_NAME];
   uint32_t i, custom = 0;
-  emit_upper(net->name, upper);
   for (i = 0; i < net->nline; i++)
     custom += net->line[i].kind == VRAM_LINE_CUSTOM;
-  fprintf(
-      f,
-      "/* %s: made by vram emit %s, format %s, kernels %s%s%s, batch %" PRId64 ".\n"
-      "   %" PRIu64 " parameters, %" PRIu64 " multiply-accumulates; flash %" PRIu64
-      ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n"
-      "   The arena is %s%" PRIu64 " bytes live at one time, at line %s.\n"
-      "   Include vram.h before this; VRAM_MACROS_ONLY is enough. With VRAM_NET_AGAIN the lines\n"
-      "   come again, for a table (vram.h: VRAM_NET_LINE).\n",
-      net->name, VRAM_VERSION, vram_format_name(e->o.format), vram_kernels_name(e->o.kernels),
-      e->o.no_fold ? ", --no-fold" : "", e->o.no_fuse ? ", --no-fuse" : "", net->line[0].arg[0],
-      net->params, net->macs, net->flash_bytes, net->arena.height_bytes, net->state_bytes,
-      net->arena.height_bytes == net->peak_live_bytes ? "as small as can be: "
-                                                      : "larger than the bound of ",
-      net->peak_live_bytes, net->line[net->peak_line].y);
-  if (custom)
+  fprintf(f,
+          "/* %s: made by vram emit %s, format %s, kernels %s%s%s, batch %" PRId64 ".\n"
+          "   %" PRIu64 " parameters, %" PRIu64 " multiply-accumulates; flash %" PRIu64
+          ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n"
+          "   The arena is %s%" PRIu64 " bytes live at one time, at line %s.\n",
+          net->name, VRAM_VERSION, vram_format_name(net->line->format),
+          vram_kernels_name(net->kernels), e->o.no_fold ? ", --no-fold" : "",
+          e->o.no_fuse ? ", --no-fuse" : "", net->line[0].arg[0], net->params, net->macs,
+          net->flash_bytes, emit_arena_bytes(e, net), net->state_bytes,
+          emit_arena_bytes(e, net) == net->peak_live_bytes ? "as small as can be: "
+                                                           : "larger than the bound of ",
+          net->peak_live_bytes, net->line[net->peak_line].y);
+  if (e->lines)
+    fprintf(f, "   Include it behind the lines of the network.\n");
+  else
+    fprintf(f, "   Include vram.h before this; VRAM_MACROS_ONLY is enough. With VRAM_NET_AGAIN the "
+               "lines\n   come again, for a table (vram.h: VRAM_NET_LINE).\n");
+  if (custom && !e->lines)
     fprintf(f,
             "   CUSTOM: what no line has, with what it reads, stores and computes; it reads its\n"
             "   inputs in any order.\n");
-  fprintf(f, "*/\n#if !defined(%s_NET_H) || defined(VRAM_NET_AGAIN)\n", upper);
+  fprintf(f, "*/\n#ifndef VRAM_H_INCLUDED\n#error \"include vram.h first\"\n#else\n");
+  if (e->lines)
+    return;
+  fprintf(f, "#if !defined(%s_NET_H) || defined(VRAM_NET_AGAIN)\n", upper);
   for (i = 0; i < net->nline; i++) {
     const vram_net_line *l = net->line + i;
     emit_line(f, net, l);
@@ -323,14 +402,21 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
     }
     fprintf(f, "\n");
   }
-  (void)g;
-  fprintf(f, "#endif\n\n#ifndef %s_NET_H\n#define %s_NET_H\n\n", upper, upper);
-  emit_numbers(f, net, upper);
+  fprintf(f, "#endif\n\n");
+}
+
+static void emit_header(FILE *f, const emit_job *e, const vram_net *net) {
+  const char *guard = e->lines ? "PLAN" : "NET";
+  char upper[64];
+  emit_upper(net->name, upper);
+  emit_head(f, e, net, upper);
+  fprintf(f, "#ifndef %s_%s_H\n#define %s_%s_H\n\n", upper, guard, upper, guard);
+  emit_numbers(f, e, net, upper);
+  emit_places(f, net, upper);
   emit_asserts(f, net, upper);
-  emit_arena_asserts(f, net, upper);
+  emit_arena_asserts(f, e, net, upper);
   if (e->has_flash || e->has_sram) {
-    fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS_ARENA(%s, %s_ARENA_BYTES, ", net->name,
-            upper);
+    fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS(%s, ", net->name);
     if (e->has_flash)
       fprintf(f, "%" PRIu64 "ULL, ", e->flash);
     else
@@ -340,7 +426,27 @@ static void emit_header(FILE *f, const emit_job *e, const vram_graph *g, const v
     else
       fprintf(f, "%s_SRAM_BYTES);\n", upper);
   }
-  fprintf(f, "\n#endif\n");
+  fprintf(f, "\n#endif\n#endif\n");
+}
+
+/* What does not fit, and by how much. */
+static int emit_fits(const emit_job *e, const vram_net *net) {
+  const uint64_t sram = emit_arena_bytes(e, net) + net->state_bytes;
+  const vram_net_line *peak = net->line + net->peak_line;
+  int status = FITS;
+  if (e->has_flash && net->flash_bytes > e->flash) {
+    cmd_say("vram emit: %s: flash %" PRIu64 " of %" PRIu64 " bytes: does not fit by %" PRIu64,
+            net->name, net->flash_bytes, e->flash, net->flash_bytes - e->flash);
+    status = TOO_LARGE;
+  }
+  if (e->has_sram && sram > e->sram) {
+    cmd_say("vram emit: %s: SRAM %" PRIu64 " of %" PRIu64 " bytes: does not fit by %" PRIu64
+            ", the most is alive in %s (%s): %" PRIu64,
+            net->name, sram, e->sram, sram - e->sram, peak->y, vram_line_name(peak->kind),
+            peak->live_bytes);
+    status = TOO_LARGE;
+  }
+  return status;
 }
 
 /* What the compiler counts in `int` (vram.h, >>ct) is below 2^31. */
@@ -365,21 +471,44 @@ static int emit_too_large(const emit_job *e, const vram_net *net) {
   return FITS;
 }
 
-/* The lines of the model, counted and planned. Not FITS: message printed. */
-static int emit_net(emit_job *e, const vram_graph *g, void **mem, void **scratch, vram_net *net) {
+/* The lines of the model, or those that are there, counted. Not FITS: message printed. */
+static int emit_lines(emit_job *e, loaded *l, char *text, size_t len, void **mem, vram_net *net) {
+  int status;
+  e->lines = net_is_lines(e->j.model, text, len);
+  if (e->lines) {
+    status = e->has_model_options
+                 ? cmd_bad("a header's lines are what they are: only --name, --bank, --flash, "
+                           "--sram, -o with",
+                           e->j.model, NULL)
+                 : net_of_lines(e->j.model, text, len, *e->name ? e->name : NULL, mem, net);
+    free(text);
+    return status;
+  }
+  status = model_load(l, &e->j, text, len);
+  if (!status && !e->has_format)
+    status = tflite_format(e->j.model, &e->o.format);
+  if (status)
+    return status;
+  net_name(e->j.model, &l->g, e->name);
+  e->o.name = e->name;
+  return net_of_model(&e->j, &l->g, &e->o, mem, net);
+}
+
+static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
   uint64_t need;
   vram_error err;
-  int status;
-  e->o.name = e->name;
-  status = net_of_model(&e->j, g, &e->o, mem, net);
-  if (status || (status = emit_too_large(e, net)) != FITS)
-    return status;
-  need = vram_net_plan_bytes(net, NULL);
+  if (emit_too_large(e, net))
+    return USAGE;
+  need = vram_net_plan_bytes(net, &e->banks.o);
   *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!*scratch)
     return cmd_no_memory();
-  if (vram_net_plan(net, NULL, *scratch, need, &err))
-    return cmd_bad(err.text, NULL, NULL);
+  if (vram_net_plan(net, &e->banks.o, *scratch, need, &err)) {
+    if (err.code != VRAM_ERR_LIMIT)
+      return cmd_bad(err.text, NULL, NULL);
+    cmd_say("%s: its buffers do not fit the banks", e->j.model);
+    return TOO_LARGE;
+  }
   return FITS;
 }
 
@@ -387,11 +516,13 @@ int emit_command(int argc, char **argv) {
   emit_job e;
   vram_net net;
   loaded l;
+  cmd_output out;
   void *mem = NULL, *scratch = NULL;
   char *text = NULL;
   size_t len = 0;
   int status;
   memset(&e, 0, sizeof e);
+  memset(&l, 0, sizeof l);
   e.j.command = "emit";
   status = emit_arguments(&e, argc, argv);
   if (status || !e.j.model)
@@ -399,22 +530,21 @@ int emit_command(int argc, char **argv) {
   status = model_read(e.j.model, &e.j, &text, &len);
   if (status)
     return status;
-  status = model_load(&l, &e.j, text, len);
-  if (!status) {
-    net_name(e.j.model, &l.g, e.name);
-    e.o.name = e.name;
-    status = emit_net(&e, &l.g, &mem, &scratch, &net);
-  }
-  if (!status) {
-    cmd_output out;
+  status = emit_lines(&e, &l, text, len, &mem, &net);
+  if (!status)
+    status = emit_plan(&e, &scratch, &net);
+  if (!status)
     status = cmd_output_open(&out, e.out ? e.out : "-");
-    if (!status) {
-      emit_header(out.file, &e, &l.g, &net);
-      status = cmd_output_commit(&out, 0);
+  if (!status) {
+    emit_header(out.file, &e, &net);
+    status = cmd_output_commit(&out, 0);
+    if (!status && e.weights) {
+      char upper[64];
+      emit_upper(net.name, upper);
+      status = weights_write(e.weights, e.j.model, &net, upper);
     }
-    if (!status && ((e.has_flash && net.flash_bytes > e.flash) ||
-                    (e.has_sram && net.arena.height_bytes + net.state_bytes > e.sram)))
-      status = TOO_LARGE;
+    if (!status)
+      status = emit_fits(&e, &net);
   }
   free(scratch);
   free(mem);

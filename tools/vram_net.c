@@ -1,9 +1,10 @@
 /* vram estimate --embedded: a network for a microcontroller, line by line. */
 #include "vram_net.h"
+#include "vram_arena.h"
 
 typedef struct net_job {
   job j;
-  const char *path, *name;
+  const char *path, *name, *svg;
   char model_name[NET_NAME];
   loaded l; /* a model */
   vram_net net;
@@ -11,8 +12,12 @@ typedef struct net_job {
   vram_net_format format;
   vram_net_kernels kernels;
   uint64_t align, flash, sram;
+  uint64_t one_bytes;  /* the arena in one memory */
   uint64_t tflm_bytes; /* the arena in TensorFlow Lite Micro's order */
-  int has_format, has_kernels, has_flash, has_sram;
+  net_banks banks;
+  tflm_arenas tflm; /* of a .tflite file, what its interpreter needs */
+  vram_tflm_version tflm_version;
+  int wants_tflm, is_least, has_format, has_kernels, has_flash, has_sram;
 } net_job;
 
 /* ---- options ---- */
@@ -35,15 +40,42 @@ int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), u
   return cmd_bad(what, v, list), -1;
 }
 
+int net_bank(net_banks *b, const char *v) {
+  static const char expected[] = "[NAME=]SIZE, as DTCM=64KiB; 0: without a limit; at most 8";
+  const char *const is = strchr(v, '=');
+  const uint32_t k = b->o.nbank;
+  uint32_t i;
+  size_t n = is ? (size_t)(is - v) : 0;
+  if (k == VRAM_ARENA_BANKS || (is && (!n || n >= sizeof *b->name || (*v >= '0' && *v <= '9'))))
+    return cmd_bad("not a bank", v, expected), 0;
+  for (i = 0; i < n; i++)
+    if (!cmd_is_word(v[i]))
+      return cmd_bad("not a bank", v, expected), 0;
+  if (is)
+    snprintf(b->name[k], sizeof *b->name, "%.*s", (int)n, v);
+  else
+    snprintf(b->name[k], sizeof *b->name, "bank%" PRIu32, k);
+  for (i = 0; i < k; i++)
+    if (!strcmp(b->name[i], b->name[k]))
+      return cmd_bad("a second bank of that name", v, NULL), 0;
+  if (!cmd_parse_size(is ? is + 1 : v, &b->o.capacity[k]))
+    return cmd_bad("not a bank", v, expected), 0;
+  b->o.nbank++;
+  return 1;
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
-  static const char own[] = "--net --flash --sram --format --align --kernels";
+  static const char own[] =
+      "--net --flash --sram --format --align --kernels --svg --bank --tflm --tflm-version";
   const char *const best = cmd_nearest_of(own, a);
   char expected[64];
   int64_t count;
   int i;
   if (!strcmp(a, "--embedded"))
     return 1;
+  if (!strcmp(a, "--tflm"))
+    return n->wants_tflm = 1;
   if (cmd_in(a, "--json --csv --batch --dim"))
     return job_option(&n->j, a, v);
   if (!cmd_in(a, own)) {
@@ -52,8 +84,18 @@ static int net_option(net_job *n, const char *a, const char *v) {
   }
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
-  if (!strcmp(a, "--net"))
+  if (!strcmp(a, "--bank"))
+    return net_bank(&n->banks, v) ? 2 : 0;
+  if (!strcmp(a, "--tflm-version")) {
+    i = net_choice("unknown version", v, vram_tflm_version_name, VRAM_TFLM_VERSION_COUNT);
+    if (i < 0)
+      return 0;
+    n->tflm_version = (vram_tflm_version)i;
+    n->wants_tflm = 1;
+  } else if (!strcmp(a, "--net"))
     n->name = v;
+  else if (!strcmp(a, "--svg"))
+    n->svg = v;
   else if (!strcmp(a, "--flash") || !strcmp(a, "--sram")) {
     if (!cmd_parse_size(v, a[2] == 'f' ? &n->flash : &n->sram))
       return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
@@ -99,6 +141,8 @@ static int net_arguments(net_job *n, int argc, char **argv) {
     return cmd_bad("no network", NULL, "vram estimate --embedded NET.h or MODEL; vram estimate -h");
   if (n->j.json && n->j.csv)
     return cmd_bad("standard output takes one of --json and --csv", NULL, NULL);
+  if (n->svg && cmd_is_output(n->svg))
+    return cmd_bad("the table is on standard output: not", "--svg -", NULL);
   return FITS;
 }
 
@@ -118,31 +162,15 @@ static void *net_memory(uint64_t bytes) {
   return bytes <= (uint64_t)(size_t)-1 ? malloc((size_t)bytes) : NULL;
 }
 
-/* Lines in a C header have a name that ends so, or at least one of them is there. */
-static int is_net(const char *path, const char *text, size_t len) {
-  static const char begin[] = "VRAM_NET_BEGIN";
-  const char *dot = strrchr(path, '.');
-  size_t i;
-  if (dot && (!strcmp(dot, ".h") || !strcmp(dot, ".hpp")))
-    return 1;
-  for (i = 0; i + sizeof begin <= len; i++)
-    if (!memcmp(text + i, begin, sizeof begin - 1))
-      return 1;
-  return 0;
-}
-
 /* The lines of a C header; what the command line says goes before what its BEGIN says. */
 static int net_lines(net_job *n, const char *text, size_t len) {
-  const uint64_t bytes = vram_net_read_bytes(text, len);
   vram_net_line *l;
-  vram_error e;
+  int status;
   if (n->j.ndims)
     return cmd_bad("sizes of a header are what it says: not with", n->path, NULL);
-  n->memory = net_memory(bytes);
-  if (!n->memory)
-    return cmd_no_memory();
-  if (vram_net_read(text, len, n->name, n->memory, bytes, &n->net, &e))
-    return net_error(n, &e);
+  status = net_of_lines(n->path, text, len, n->name, &n->memory, &n->net);
+  if (status)
+    return status;
   l = n->net.line;
   if (l->kind == VRAM_LINE_BEGIN && (n->align || n->has_kernels)) {
     l->kind = VRAM_LINE_BEGIN_WITH;
@@ -211,6 +239,8 @@ static int net_model(net_job *n, char *text, size_t len) {
   memset(&o, 0, sizeof o);
   net_name(n->path, &n->l.g, n->model_name);
   o.name = n->model_name;
+  if (!n->has_format && tflite_format(n->path, &n->format))
+    return USAGE;
   o.format = n->format;
   o.align = n->align;
   o.kernels = n->kernels;
@@ -234,6 +264,19 @@ static int net_plan(net_job *n) {
   n->tflm_bytes = n->net.arena.height_bytes;
   if (vram_net_plan(&n->net, NULL, n->scratch, bytes, &e))
     return net_error(n, &e);
+  n->one_bytes = n->net.arena.height_bytes;
+  n->is_least = n->net.arena.proven;
+  if (n->banks.o.nbank > 1) {
+    bytes = vram_net_plan_bytes(&n->net, &n->banks.o);
+    free(n->scratch);
+    n->scratch = net_memory(bytes);
+    if (!n->scratch)
+      return cmd_no_memory();
+    if (vram_net_plan(&n->net, &n->banks.o, n->scratch, bytes, &e))
+      return e.code == VRAM_ERR_LIMIT
+                 ? (cmd_say("%s: its buffers do not fit the banks", n->path), TOO_LARGE)
+                 : net_error(n, &e);
+  }
   return FITS;
 }
 
@@ -252,7 +295,53 @@ static const char *net_line_name(const vram_net_line *l, char *to, size_t cap) {
 }
 
 static uint64_t net_sram(const net_job *n) {
-  return n->net.arena.height_bytes + n->net.state_bytes;
+  uint64_t bytes = n->net.arena.height_bytes;
+  uint32_t i;
+  for (i = 1; i < n->banks.o.nbank; i++)
+    bytes += n->net.arena.bank_bytes[i];
+  return bytes + n->net.state_bytes;
+}
+
+/* Bytes that an inference reads and writes in bank k. */
+static uint64_t net_accesses(const vram_net *net, uint32_t k) {
+  uint64_t sum = 0;
+  uint32_t i;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *const l = net->line + i;
+    if (l->owner == i && l->bank == k)
+      sum += l->accesses;
+    if (l->scratch_buffer != VRAM_NO_BUFFER && l->scratch_bank == k)
+      sum += 2 * l->scratch_bytes;
+  }
+  return sum;
+}
+
+/* Where each buffer lies, and what is read and written in each memory. */
+static void net_banks_text(const net_job *n) {
+  const vram_net *const net = &n->net;
+  uint32_t i;
+  printf("\n%s%-16s %12s %9s %9s %12s%s\n", cmd_bold, "buffer", "bank", "offset", "bytes",
+         "accesses", cmd_plain);
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *const l = net->line + i;
+    if (l->owner == i && l->accesses)
+      printf("%-16s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", l->y, n->banks.name[l->bank],
+             l->offset, net->buffer[l->buffer].bytes, l->accesses);
+    if (l->scratch_buffer != VRAM_NO_BUFFER)
+      printf("%-16s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", "  its scratch",
+             n->banks.name[l->scratch_bank], l->scratch_offset, l->scratch_bytes,
+             2 * l->scratch_bytes);
+  }
+  printf("\n");
+  for (i = 0; i < n->banks.o.nbank; i++) {
+    printf("%-16s %12" PRIu64, n->banks.name[i], net->arena.bank_bytes[i]);
+    if (n->banks.o.capacity[i])
+      printf(" of %" PRIu64, n->banks.o.capacity[i]);
+    printf(" bytes, %" PRIu64 " bytes read and written by an inference\n", net_accesses(net, i));
+  }
+  printf("%-16s %s\n", "",
+         net->arena.proven ? "no other choice has more of them in the faster ones"
+                           : "the search ended before it was done");
 }
 
 static int net_fits(const net_job *n) {
@@ -303,13 +392,22 @@ static void net_text(const net_job *n) {
   printf("%-16s %12" PRIu64 " bytes, from one inference to the next\n", "state", net->state_bytes);
   printf("%-16s %12" PRIu64 " bytes alive in %s: no arena is smaller\n", "lower bound",
          net->peak_live_bytes, net_line_name(net->line + net->peak_line, name, sizeof name));
-  printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", net->arena.height_bytes,
-         net->arena.proven ? ", no plan is smaller" : "");
-  printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
-         "TFLM's arena", n->tflm_bytes);
+  printf("%-16s %12" PRIu64 " bytes, planned%s\n", "arena", n->one_bytes,
+         n->is_least ? ", no plan is smaller" : "");
+  if (n->tflm.count) {
+    const uint64_t *const tail = n->tflm.tail_bytes, *const arena = n->tflm.arena_bytes;
+    printf("%-16s %12" PRIu64 " bytes on 32 bits, of which %" PRIu64 " planned, %" PRIu64 " kept\n",
+           "TFLM's arena", arena[0], n->tflm.head_bytes, tail[0]);
+    printf("%-16s %12" PRIu64 " bytes on Arm with short enums, %" PRIu64 " on 64 bits\n", "",
+           arena[VRAM_TFLM_32_ARM], arena[VRAM_TFLM_64]);
+  } else
+    printf("%-16s %12" PRIu64 " bytes, the same buffers placed as TensorFlow Lite Micro does\n",
+           "TFLM's arena", n->tflm_bytes);
   printf("%-16s %12" PRIu64 " bytes in two buffers and a third for kept values\n", "ping-pong",
          net->pingpong_bytes);
   printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM", net_sram(n));
+  if (n->banks.o.nbank > 1)
+    net_banks_text(n);
   if (n->has_flash || n->has_sram)
     printf("\n");
   if (n->has_flash)
@@ -370,6 +468,8 @@ static void net_json(const net_job *n) {
 #define X(field) printf(",\"" #field "\":%" PRIu64, l->field);
     NET_FIELDS(X)
 #undef X
+    if (n->banks.o.nbank > 1)
+      printf(",\"bank\":\"%s\"", n->banks.name[l->bank]);
     printf("}");
   }
   printf("],\"params\":%" PRIu64 ",\"macs\":%" PRIu64 ",\"weight_bytes\":%" PRIu64
@@ -377,8 +477,24 @@ static void net_json(const net_job *n) {
          ",\"peak_line\":\"%s\",\"pingpong_bytes\":%" PRIu64 ",\"arena_bytes\":%" PRIu64
          ",\"arena_proven\":%s,\"tflm_arena_bytes\":%" PRIu64 ",\"sram_bytes\":%" PRIu64,
          net->params, net->macs, net->weight_bytes, net->flash_bytes, net->state_bytes,
-         net->peak_live_bytes, net->line[net->peak_line].y, net->pingpong_bytes,
-         net->arena.height_bytes, net->arena.proven ? "true" : "false", n->tflm_bytes, net_sram(n));
+         net->peak_live_bytes, net->line[net->peak_line].y, net->pingpong_bytes, n->one_bytes,
+         n->is_least ? "true" : "false", n->tflm_bytes, net_sram(n));
+  if (n->banks.o.nbank > 1) {
+    printf(",\"banks\":[");
+    for (i = 0; i < n->banks.o.nbank; i++)
+      printf("%s{\"name\":\"%s\",\"capacity_bytes\":%" PRIu64 ",\"bytes\":%" PRIu64
+             ",\"accesses\":%" PRIu64 "}",
+             i ? "," : "", n->banks.name[i], n->banks.o.capacity[i], net->arena.bank_bytes[i],
+             net_accesses(net, i));
+    printf("],\"banks_proven\":%s", net->arena.proven ? "true" : "false");
+  }
+  if (n->tflm.count) {
+    printf(",\"tflm\":{\"head_bytes\":%" PRIu64, n->tflm.head_bytes);
+    for (i = 0; i < n->tflm.count; i++)
+      printf(",\"%s\":{\"arena_bytes\":%" PRIu64 ",\"tail_bytes\":%" PRIu64 "}",
+             vram_tflm_target_name(i), n->tflm.arena_bytes[i], n->tflm.tail_bytes[i]);
+    printf("}");
+  }
   if (n->has_flash)
     printf(",\"flash_budget_bytes\":%" PRIu64, n->flash);
   if (n->has_sram)
@@ -386,6 +502,36 @@ static void net_json(const net_job *n) {
   if (n->has_flash || n->has_sram)
     printf(",\"fits\":%s", net_fits(n) ? "true" : "false");
   printf("}\n");
+}
+
+/* The arena as a picture: lines across, offsets up. */
+static int net_svg(const net_job *n) {
+  const vram_net *net = &n->net;
+  arena_set s;
+  cmd_output out;
+  char name[VRAM_MAX_NAME + 16];
+  uint32_t i, k;
+  int status = cmd_output_open(&out, n->svg);
+  if (status)
+    return status;
+  memset(&s, 0, sizeof s);
+  s.path = net->name;
+  for (k = 0; k < net->nbuffer && !status; k++) {
+    const vram_net_line *l = net->line;
+    vram_buffer *b;
+    for (i = 0; l->buffer != k && l->scratch_buffer != k; i++)
+      l = net->line + i;
+    snprintf(name, sizeof name, "%s%s", l->y, l->buffer == k ? "" : " scratch");
+    b = arena_set_add(&s, name, strlen(name));
+    if (b)
+      *b = net->buffer[k];
+    else
+      status = cmd_no_memory();
+  }
+  if (!status)
+    arena_picture(out.file, &s, &net->arena, 1);
+  arena_set_end(&s);
+  return cmd_output_commit(&out, status);
 }
 
 int net_command(int argc, char **argv) {
@@ -399,14 +545,18 @@ int net_command(int argc, char **argv) {
   if (status || !n.path)
     return status;
   n.j.model = n.path;
+  if (n.wants_tflm)
+    return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
   status = model_read(n.path, &n.j, &text, &len);
-  if (!status && is_net(n.path, text, len)) {
+  if (!status && net_is_lines(n.path, text, len)) {
     status = net_lines(&n, text, len);
     free(text);
   } else if (!status)
     status = net_model(&n, text, len);
   if (!status)
     status = net_plan(&n);
+  if (!status)
+    status = tflm_find(n.path, n.kernels, &n.tflm);
   if (!status) {
     if (n.j.json)
       net_json(&n);
@@ -414,7 +564,9 @@ int net_command(int argc, char **argv) {
       net_csv(&n.net);
     else
       net_text(&n);
-    status = net_fits(&n) ? FITS : TOO_LARGE;
+    if (n.svg)
+      status = net_svg(&n);
+    status = status ? status : net_fits(&n) ? FITS : TOO_LARGE;
   }
   free(n.scratch);
   free(n.memory);

@@ -6,6 +6,15 @@
 
 #define NET_NAME 64 /* of a network made of a model */
 
+/* Memories, the fastest first: [NAME=]SIZE, 0: without a limit. */
+typedef struct net_banks {
+  vram_arena_options o;
+  char name[VRAM_ARENA_BANKS][16];
+} net_banks;
+
+/* One more; 0: error printed. */
+int net_bank(net_banks *b, const char *v);
+
 /* Which of count names v is, in whatever case; -1: error printed. */
 int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), uint32_t count);
 /* The name of a model's network: what to has already, the model's, or the file's. */
@@ -13,5 +22,29 @@ void net_name(const char *model, const vram_graph *g, char *to);
 /* The lines of a model, counted. Not FITS: message printed. */
 int net_of_model(const job *j, const vram_graph *g, const vram_net_lower_options *o, void **mem,
                  vram_net *net);
+
+/* Has the file VRAM_NET_ lines: is it a C header, or is there a BEGIN? */
+int net_is_lines(const char *path, const char *text, size_t len);
+/* The lines of a C header, counted; name NULL: its only network. Not FITS: message printed. */
+int net_of_lines(const char *path, const char *text, size_t len, const char *name, void **mem,
+                 vram_net *net);
+
+/* The format of a .tflite file's values and weights; of other files *format stays. */
+int tflite_format(const char *path, vram_net_format *format);
+
+/* TensorFlow Lite Micro's arena for a .tflite file, on each target. */
+typedef struct tflm_arenas {
+  uint64_t head_bytes;
+  uint64_t tail_bytes[VRAM_TFLM_TARGET_COUNT], arena_bytes[VRAM_TFLM_TARGET_COUNT];
+  uint32_t count; /* of targets; 0: another file, or kernels that are not known */
+} tflm_arenas;
+
+/* emit --weights: constants of a .tflite file as arrays. Not FITS: message printed. */
+int weights_write(const char *path, const char *model, const vram_net *net, const char *upper);
+
+int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to);
+/* estimate --embedded --tflm: with its parts. */
+int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
+                vram_tflm_version version);
 
 #endif

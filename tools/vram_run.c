@@ -1,6 +1,6 @@
 /* vram run: a program with the library of tools/preload.c in front of CUDA, and the report of what
-   it allocated, from the memory that both share (tools/preload.h). */
-#include "vram_command.h"
+   it allocated, from the memory that both share (tools/preload.h), at its end and on the way. */
+#include "vram_run.h"
 
 cmd_text help_run = {
     "vram run [options] -- PROGRAM [ARGUMENTS]   what an unmodified program allocates\n"
@@ -12,12 +12,25 @@ cmd_text help_run = {
     "                        the process that had most\n"
     "  --stack N             callers by N return addresses (default 1, up to 32)\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
+    "while it runs\n"
+    "  --every SECONDS       a report every so often\n"
+    "  --on-signal SIGNAL    a report when this command gets the signal: USR1, USR2,\n"
+    "                        HUP or QUIT (the program does not get it)\n"
+    "  --on-failure          a report when an allocation fails\n"
+    "  --metrics FILE        a page for Prometheus (the textfile collector of\n"
+    "                        node_exporter: FILE.prom), there whole at any time\n"
+    "  --metrics-every SECONDS\n"
+    "                        how often (default 15)\n"
+    "With --report FILE a report takes the place of the one before; %n in FILE is its\n"
+    "number, and each is kept.\n"
     "\n"
     "The program runs as it is. Calls of the CUDA runtime and driver are counted,\n"
     "also those of a static runtime, through dlsym and cuGetProcAddress, and of the\n"
     "processes that it starts; each process has its own part of the report, which is\n"
     "there however it ended. Counters have PyTorch's names: reserved_bytes is what\n"
-    "the device had to give. MODULE+0xOFFSET is the caller (addr2line -e MODULE).\n"
+    "the device had to give. A caller is FILE:LINE of the Python program, or of the\n"
+    "source where debug information and addr2line or llvm-symbolizer are there, else\n"
+    "MODULE+0xOFFSET; functions are those of symbols, also of separate debug files.\n"
     "Memory of the CUDA context, of kernels and libraries is not allocated by calls:\n"
     "the device shows more.\n"
     "Environment: VRAM_PRELOAD, the library (default: libvram_preload.so beside this\n"
@@ -28,12 +41,7 @@ cmd_text help_run = {
 
 #if defined(__linux__) && UINTPTR_MAX > 0xffffffffu
 
-#define VRAM_CUDA_IMPLEMENTATION
-#define VRAM_CUDA_DLOPEN
-#include "preload.h"
-
 #include <fcntl.h>
-#include <signal.h>
 #include <stddef.h>
 #include <sys/time.h>
 #include <sys/types.h>
@@ -42,20 +50,7 @@ cmd_text help_run = {
 
 int memfd_create(const char *name, unsigned flags); /* POSIX has none */
 
-enum { RUN_NOT_FOUND = 127, RUN_NOT_RUN = 126, RUN_SIGNAL = 128, RUN_TOP = 20 };
-
-typedef struct run_state {
-  const char *report, *snapshot, *program;
-  char *const *argv;
-  char library[4096];
-  int json;
-  uint32_t stack;
-  int fd;
-  struct sigaction children; /* what SIGCHLD did before: the program has it so */
-  run_file file;
-  int status; /* as waitpid gives it */
-  double seconds;
-} run_state;
+enum { RUN_NOT_FOUND = 127, RUN_NOT_RUN = 126, RUN_SIGNALLED = 128 };
 
 static volatile sig_atomic_t run_child;
 
@@ -206,8 +201,9 @@ static void run_become(const run_state *s, const char *file, int tell) {
 static const int run_passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 enum { RUN_PASSED = sizeof run_passed / sizeof *run_passed };
 
-/* They are passed on, or do what they do by themselves; those that are ignored stay so. */
-static void run_passing(int on) {
+/* They are passed on, or do what they do by themselves; those that are ignored, and the one that
+   asks for a report, stay so. */
+static void run_passing(const run_state *s, int on) {
   struct sigaction action, old;
   size_t i;
   memset(&action, 0, sizeof action);
@@ -217,7 +213,8 @@ static void run_passing(int on) {
     action.sa_flags = SA_SIGINFO | SA_RESTART;
   }
   for (i = 0; i < RUN_PASSED; i++)
-    if (!sigaction(run_passed[i], NULL, &old) && old.sa_handler != SIG_IGN)
+    if (run_passed[i] != s->on_signal && !sigaction(run_passed[i], NULL, &old) &&
+        old.sa_handler != SIG_IGN)
       (void)sigaction(run_passed[i], &action, NULL);
 }
 
@@ -231,10 +228,67 @@ static int run_end_of(pid_t child, int *status) {
   return ended == child;
 }
 
+enum { RUN_PAGE = RUN_FAILURE + 1 }; /* asked for: not a report, but the page of --metrics */
+static int run_tell(run_state *s, int what);
+
+static double run_clock(void) {
+  struct timeval now;
+  gettimeofday(&now, NULL);
+  return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+}
+
+/* Of all processes, failed allocations whose report is there. */
+static uint32_t run_all_failures(const run_state *s) {
+  uint32_t i, n = 0;
+  for (i = 0; i < run_parts(s); i++)
+    n += run_failures(s, i);
+  return n;
+}
+
+/* Reports while the program runs, until it ends. What goes wrong with one is said; the program goes
+   on. SIGCHLD and the signal that asks are blocked. */
+static void run_attend(run_state *s, pid_t child, double from) {
+  const struct timespec moment = {0, 100000000};
+  double now = from, report_at = from, page_at = from;
+  uint32_t failures = 0, seen;
+  sigset_t wanted;
+  siginfo_t info;
+  int number = 0;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGCHLD);
+  if (s->on_signal)
+    sigaddset(&wanted, s->on_signal);
+  for (;;) {
+    memset(&info, 0, sizeof info);
+    if (!waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == child)
+      return;
+    now = run_clock();
+    s->seconds = now - from;
+    if (s->on_signal && number == s->on_signal)
+      (void)run_tell(s, RUN_SIGNAL);
+    if (s->on_failure && run_again(s) == FITS) {
+      seen = run_all_failures(s);
+      if (seen != failures)
+        (void)run_tell(s, RUN_FAILURE);
+      failures = seen;
+    }
+    if (s->every && now - report_at >= (double)s->every) {
+      report_at = now;
+      (void)run_tell(s, RUN_EVERY);
+    }
+    if (s->metrics && now >= page_at) {
+      page_at = now + (double)s->metrics_every;
+      (void)run_tell(s, RUN_PAGE);
+    }
+    number = sigtimedwait(&wanted, NULL, &moment);
+  }
+}
+
 /* Runs it to its end; not FITS: it was not run, error printed. */
 static int run_wait(run_state *s) {
+  const int attended = s->every || s->metrics || s->on_signal || s->on_failure;
   sigset_t block, keep;
-  struct timeval from, to;
+  double from;
   char file[64];
   int ends[2], why = 0, ended;
   size_t i;
@@ -252,8 +306,13 @@ static int run_wait(run_state *s) {
   sigemptyset(&block);
   for (i = 0; i < RUN_PASSED; i++)
     sigaddset(&block, run_passed[i]);
+  if (attended)
+    sigaddset(&block, SIGCHLD);
+  if (s->on_signal)
+    sigaddset(&block, s->on_signal);
   sigprocmask(SIG_BLOCK, &block, &keep);
-  gettimeofday(&from, NULL);
+  s->mask = keep;
+  from = run_clock();
   child = fork();
   if (!child) {
     close(ends[0]);
@@ -265,13 +324,18 @@ static int run_wait(run_state *s) {
   if (child < 0)
     return cmd_cannot("start", s->program, OTHER);
   run_child = (sig_atomic_t)child;
-  run_passing(1);
+  run_passing(s, 1);
+  if (attended)
+    sigaddset(&keep, SIGCHLD);
+  if (s->on_signal)
+    sigaddset(&keep, s->on_signal);
   sigprocmask(SIG_SETMASK, &keep, NULL);
   n = read(ends[0], &why, sizeof why);
   close(ends[0]);
+  if (attended && n != (ssize_t)sizeof why)
+    run_attend(s, child, from);
   ended = run_end_of(child, &s->status);
-  gettimeofday(&to, NULL);
-  s->seconds = (double)(to.tv_sec - from.tv_sec) + 1e-6 * (double)(to.tv_usec - from.tv_usec);
+  s->seconds = run_clock() - from;
   if (!ended)
     return cmd_cannot("wait for", s->program, OTHER);
   if (n != (ssize_t)sizeof why)
@@ -280,581 +344,196 @@ static int run_wait(run_state *s) {
   return cmd_cannot("run", s->program, WEXITSTATUS(s->status));
 }
 
-/* ---- the report */
+/* ---- reports: by a process of its own, which knows the names that it has looked up. Whatever
+   comes between, the program's status is known. */
 
-/* What the processes left is read as bytes and looked at before it is used: a program may write
-   over anything that it has mapped. Some may be running still. */
+typedef struct run_order {
+  int what, status;
+  uint32_t number;
+  double seconds;
+} run_order;
 
-static int run_get(const run_state *s, void *to, uint64_t n, uint64_t from) {
-  return pread(s->fd, to, n, (off_t)from) == (ssize_t)n;
+static int run_do(run_state *s, const run_order *o) {
+  static int page; /* how the last one ended: the same error is said once, and at the end */
+  int status;
+  s->reason = o->what == RUN_PAGE ? RUN_EVERY : (run_reason)o->what;
+  s->status = o->status;
+  s->seconds = o->seconds;
+  s->number = o->number;
+  status = run_again(s);
+  if (status == FITS && o->what != RUN_PAGE)
+    status = run_report(s);
+  if (status == FITS && s->snapshot && o->what == RUN_END)
+    status = run_snapshot(s);
+  if (s->metrics && (o->what == RUN_PAGE || o->what == RUN_END)) {
+    const int heard = cmd_hush(page != FITS && o->what != RUN_END);
+    page = run_metrics(s);
+    cmd_hush(heard);
+    status = status != FITS ? status : page;
+  }
+  if (cmd_is_output(s->snapshot) && fflush(stdout))
+    status = cmd_cannot("write", "standard output", OTHER);
+  return status;
 }
 
-/* What `vram run` wrote there, and how many processes came; not FITS: error printed. */
-static int run_again(run_state *s) {
-  run_file now;
-  if (!run_get(s, &now, sizeof now, 0) || now.magic != s->file.magic ||
-      now.layout != s->file.layout || now.trace != s->file.trace || now.stack != s->file.stack) {
-    cmd_say("vram: no report: the program wrote over the shared memory");
-    return OTHER;
+static void run_reporter(run_state *s, int orders, int answers) {
+  run_order o;
+  int status;
+  run_passing(s, 0);
+  sigprocmask(SIG_SETMASK, &s->mask, NULL);
+  cmd_writes();
+  while (read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
+    status = run_do(s, &o);
+    fflush(NULL);
+    if (write(answers, &status, sizeof status) != (ssize_t)sizeof status)
+      break;
   }
-  s->file = now;
+  _exit(FITS);
+}
+
+static struct {
+  pid_t process;
+  int orders, answers;
+} run_teller;
+
+/* Starts the process; not FITS: error printed. */
+static int run_start_teller(run_state *s) {
+  int to[2] = {-1, -1}, back[2] = {-1, -1};
+  if (pipe(to) || pipe(back))
+    return cmd_cannot("make", "a pipe", OTHER);
+  fflush(NULL);
+  run_teller.process = fork();
+  if (run_teller.process < 0) {
+    run_teller.process = 0;
+    return cmd_cannot("start", "the report", OTHER);
+  }
+  if (!run_teller.process) {
+    close(to[1]);
+    close(back[0]);
+    run_reporter(s, to[0], back[1]);
+  }
+  close(to[0]);
+  close(back[1]);
+  run_teller.orders = to[1];
+  run_teller.answers = back[0];
   return FITS;
 }
 
-static uint32_t run_parts(const run_state *s) {
-  return s->file.section < RUN_SECTIONS ? s->file.section : (uint32_t)RUN_SECTIONS;
-}
-
-static int run_is_device(const vram_ledger *l, uint32_t device) {
-  return device < l->options.devices || device == VRAM_DEVICE_HOST;
-}
-
-/* A pointer into the process's texts becomes one into ours; 0: it points to somewhere else. */
-static int run_text(run_section *r, const char **text) {
-  const uint64_t texts = run_tracker_at() - RUN_TEXTS,
-                 at = (uint64_t)(uintptr_t)*text - r->address - texts;
-  if (*text && at >= RUN_TEXTS)
-    return 0;
-  if (*text)
-    *text = (const char *)r + texts + at;
-  return 1;
-}
-
-/* What would bring a terminal out of step. */
-static void run_clean(char *text, size_t n) {
-  size_t i;
-  for (i = 0; i < n; i++)
-    if (((unsigned char)text[i] < 32 && text[i] && text[i] != '\n') || text[i] == 127)
-      text[i] = '?';
-}
-
-/* 0: something is in the tables that no process writes there. */
-static int run_tables(run_section *r) {
-  vram_ledger *l = &r->tracker.ledger;
-  const uint32_t events =
-      l->trace_count < l->options.trace ? (uint32_t)l->trace_count : l->options.trace;
-  uint32_t i;
-  if (!l->nowner || l->nowner > l->options.owners + 1)
-    return 0;
-  for (i = 0; i <= l->options.owners; i++) {
-    vram_owner *w = &l->owner[i];
-    if (w->number > l->options.owners || !run_text(r, &w->file) || !run_text(r, &w->function) ||
-        !run_text(r, &w->tag))
-      return 0;
-  }
-  for (i = l->nlive = 0; i <= l->live_mask; i++) {
-    const vram_allocation *a = &l->live[i];
-    l->nlive += a->address != 0;
-    if (a->node || a->owner > l->options.owners || a->category >= VRAM_CATEGORY_COUNT ||
-        a->kind >= VRAM_CUDA_KIND_COUNT || !run_is_device(l, a->device))
-      return 0;
-  }
-  for (i = 0; i < events; i++) {
-    const vram_event *e = &l->trace[i];
-    if (e->node || e->owner > l->options.owners || (uint32_t)e->action >= VRAM_ACTION_COUNT ||
-        (uint32_t)e->category >= VRAM_CATEGORY_COUNT || (uint32_t)e->was >= VRAM_CATEGORY_COUNT ||
-        e->kind >= VRAM_CUDA_KIND_COUNT || !run_is_device(l, e->device))
-      return 0;
-  }
-  return 1;
-}
-
-/* The sums of the process's tracker; pointers, sizes and locks are our own. */
-static void run_sums(vram_cuda_tracker *t, const vram_cuda_tracker *from) {
-  const vram_ledger *f = &from->ledger;
-  vram_ledger *l = &t->ledger;
-  memcpy(l->kind, f->kind, sizeof l->kind);
-  l->nowner = f->nowner;
-  l->serial = f->serial;
-  l->unknown_frees = f->unknown_frees;
-  l->lost = f->lost;
-  l->lost_bytes = f->lost_bytes;
-  l->bytes = f->bytes;
-  l->peak_bytes = f->peak_bytes;
-  l->peak_serial = f->peak_serial;
-  l->trace_count = f->trace_count;
-  t->ipc_bytes = from->ipc_bytes;
-  t->graph_nodes = from->graph_nodes;
-  t->graph_bytes = from->graph_bytes;
-  t->lost = from->lost;
-  t->lost_bytes = from->lost_bytes;
-}
-
-/* A copy of what is in section i, laid out as it is there; 0: it is not what a process writes. */
-static int run_read(const run_state *s, uint32_t i, run_section *r, const vram_cuda_options *o) {
-  static const vram_cuda_api none;
-  const uint64_t from = RUN_HEAD + i * RUN_SPAN, texts = run_tracker_at() - RUN_TEXTS;
-  char *at = (char *)r;
-  vram_cuda_tracker theirs;
-  vram_error err;
-  if (!run_get(s, r, sizeof *r, from) || r->magic != RUN_MAGIC || r->texts > RUN_TEXTS)
-    return 0;
-  memcpy(&theirs, &r->tracker, sizeof theirs);
-  if (vram_cuda_tracker_init(&r->tracker, &none, o, at + run_tracker_at(),
-                             vram_cuda_tracker_bytes(o), &err))
-    return 0;
-  run_sums(&r->tracker, &theirs);
-  if (!run_get(s, at + run_tracker_at(), vram_ledger_bytes(&r->tracker.ledger.options),
-               from + run_tracker_at()) ||
-      !run_get(s, at + texts, RUN_TEXTS, from + texts) || !run_tables(r))
-    return 0;
-  at[texts + RUN_TEXTS - 1] = 0;
-  run_clean(at + texts, RUN_TEXTS);
-  r->command[sizeof r->command - 1] = r->report[sizeof r->report - 1] = 0;
-  run_clean(r->command, sizeof r->command);
-  run_clean(r->report, sizeof r->report);
-  return 1;
-}
-
-/* What the process of section i left, for free(); NULL: nothing, or an error, which is printed and
-   sets *status. */
-static run_section *run_open(const run_state *s, uint32_t i, int *status) {
-  const vram_cuda_options o = run_options(&s->file);
-  run_section *r;
-  uint32_t ready;
-  if (run_get(s, &ready, sizeof ready, RUN_HEAD + i * RUN_SPAN + offsetof(run_section, ready)) &&
-      !ready)
-    return NULL;
-  r = (run_section *)malloc(run_tracker_at() + vram_cuda_tracker_bytes(&o));
-  if (!r) {
-    *status = cmd_no_memory();
-    return NULL;
-  }
-  if (run_read(s, i, r, &o))
-    return r;
-  free(r);
-  cmd_say("vram: no report of process %" PRIu32 " of %" PRIu32
-          ": its part of the shared memory was written over",
-          i + 1, s->file.section);
-  *status = OTHER;
-  return NULL;
-}
-
-/* Allocations that are alive, of one caller, by one call, on one device. */
-typedef struct run_group {
-  uint32_t owner, count;
-  uint8_t device, kind;
-  uint64_t bytes;
-} run_group;
-
-static int run_by_key(const void *a, const void *b) {
-  const vram_allocation *x = (const vram_allocation *)a, *y = (const vram_allocation *)b;
-  if (x->owner != y->owner)
-    return x->owner < y->owner ? -1 : 1;
-  if (x->device != y->device)
-    return x->device < y->device ? -1 : 1;
-  return (x->kind > y->kind) - (x->kind < y->kind);
-}
-
-static int run_by_bytes(const void *a, const void *b) {
-  const run_group *x = (const run_group *)a, *y = (const run_group *)b;
-  if (x->bytes != y->bytes)
-    return x->bytes < y->bytes ? 1 : -1;
-  return (x->owner > y->owner) - (x->owner < y->owner);
-}
-
-/* Largest first; NULL and *n 0: none, or out of memory. */
-static run_group *run_groups(vram_ledger *l, uint32_t *n) {
-  uint32_t all = vram_ledger_live(l, NULL, 0), i, used = 0, found;
-  vram_allocation *list = (vram_allocation *)calloc(all ? all : 1, sizeof *list);
-  run_group *group = (run_group *)calloc(all ? all : 1, sizeof *group);
-  *n = 0;
-  if (!list || !group) {
-    free(list);
-    free(group);
-    return NULL;
-  }
-  found = vram_ledger_live(l, list, all);
-  all = found < all ? found : all; /* a process that is killed may leave a count behind */
-  qsort(list, all, sizeof *list, run_by_key);
-  for (i = 0; i < all; i++) {
-    if (!i || run_by_key(&list[i - 1], &list[i]))
-      used++;
-    group[used - 1].owner = list[i].owner;
-    group[used - 1].device = list[i].device;
-    group[used - 1].kind = list[i].kind;
-    group[used - 1].bytes += list[i].bytes;
-    group[used - 1].count++;
-  }
-  free(list);
-  qsort(group, used, sizeof *group, run_by_bytes);
-  *n = used;
-  return group;
-}
-
-/* The callers by what they had when most was allocated, largest first. */
-static vram_owner *run_peak(vram_ledger *l, uint32_t *n) {
-  const uint32_t all = vram_ledger_owners(l, 1, NULL, 0);
-  vram_owner *list = (vram_owner *)calloc(all ? all : 1, sizeof *list);
-  *n = list ? vram_ledger_owners(l, 1, list, all) : 0;
-  *n = *n < all ? *n : all;
-  return list;
-}
-
-static const vram_owner *run_owner(const vram_ledger *l, uint32_t owner) {
-  return &l->owner[owner <= l->options.owners ? owner : 0];
-}
-static const char *run_place(const vram_owner *o) { return o->file ? o->file : "?"; }
-static const char *run_function(const vram_owner *o) { return o->function ? o->function : ""; }
-
-static const char *run_device(uint32_t device) {
-  static char text[16];
-  if (device == VRAM_DEVICE_HOST)
-    return "host";
-  snprintf(text, sizeof text, "%u", device);
-  return text;
-}
-
-static const char *const run_stat_name[] = {
-#define X(name) #name,
-    VRAM_STATS(X)
-#undef X
-};
-static const vram_stat *run_stat(const vram_memory_stats *m, size_t i) {
-  const vram_stat *const all[] = {
-#define X(name) m->name,
-      VRAM_STATS(X)
-#undef X
-  };
-  return all[i];
-}
-
-static int run_used(const vram_memory_stats *m) {
-  return m->allocation[0].allocated || m->reserved_bytes[0].allocated || m->num_ooms;
-}
-
-/* The devices, then the host. */
-static uint32_t run_device_at(uint32_t i, uint32_t devices) {
-  return i < devices ? i : VRAM_DEVICE_HOST;
-}
-
-static void run_text_process(FILE *f, run_section *r) {
-  vram_ledger *l = &r->tracker.ledger;
-  vram_memory_stats m;
-  run_group *group;
-  vram_owner *peak;
-  uint32_t i, k, n;
-  uint64_t ooms = 0;
-  fprintf(f, "\nprocess %d  %s\n", (int)r->pid, r->command);
-  for (i = 0; i <= l->options.devices; i++) {
-    const uint32_t device = run_device_at(i, l->options.devices);
-    vram_ledger_stats(l, device, &m);
-    if (!run_used(&m))
-      continue;
-    ooms += m.num_ooms;
-    fprintf(f, "  %-6s %-20s%14s%14s%14s%14s\n", device == VRAM_DEVICE_HOST ? "host" : "device",
-            device == VRAM_DEVICE_HOST ? "" : run_device(device), "at the end", "peak", "allocated",
-            "freed");
-    for (k = 0; k < sizeof run_stat_name / sizeof *run_stat_name; k++) {
-      const vram_stat *s = run_stat(&m, k);
-      const int bytes = strstr(run_stat_name[k], "bytes") != NULL;
-      if (!s[0].allocated || !strncmp(run_stat_name[k], "active", 6))
-        continue;
-      fprintf(f, "    %-25s", run_stat_name[k]);
-      if (bytes)
-        fprintf(f, "%14s%14s%14s%14s\n", cmd_human(s[0].current), cmd_human(s[0].peak),
-                cmd_human(s[0].allocated), cmd_human(s[0].freed));
-      else
-        fprintf(f, "%14" PRIu64 "%14" PRIu64 "%14" PRIu64 "%14" PRIu64 "\n", s[0].current,
-                s[0].peak, s[0].allocated, s[0].freed);
-    }
-  }
-  fprintf(f, "  by call (requested)\n");
-  for (i = 0; i < VRAM_CUDA_KIND_COUNT; i++)
-    if (l->kind[i].allocated)
-      fprintf(f, "    %-25s%14s%14s%14s%14s\n", vram_cuda_kind_name(i),
-              cmd_human(l->kind[i].current), cmd_human(l->kind[i].peak),
-              cmd_human(l->kind[i].allocated), cmd_human(l->kind[i].freed));
-  peak = run_peak(l, &n);
-  if (n)
-    fprintf(f, "  at the peak, %s\n", cmd_human(l->peak_bytes));
-  for (i = 0; i < n && i < RUN_TOP / 2; i++)
-    fprintf(f, "    %12s  %s  %s\n", cmd_human(peak[i].at_peak), run_place(&peak[i]),
-            run_function(&peak[i]));
-  free(peak);
-  group = run_groups(l, &n);
-  if (n)
-    fprintf(f, "  not freed at the end\n");
-  else
-    fprintf(f, "  all was freed at the end\n");
-  for (i = 0; i < n && i < RUN_TOP; i++)
-    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s  %s  %s\n", cmd_human(group[i].bytes),
-            group[i].count, vram_cuda_kind_name(group[i].kind), run_device(group[i].device),
-            run_place(run_owner(l, group[i].owner)), run_function(run_owner(l, group[i].owner)));
-  if (n > RUN_TOP)
-    fprintf(f, "    and %" PRIu32 " callers more\n", n - RUN_TOP);
-  free(group);
-  if (r->tracker.ipc_bytes)
-    fprintf(f, "  memory of other processes, opened here: %s\n", cmd_human(r->tracker.ipc_bytes));
-  if (r->tracker.graph_nodes)
-    fprintf(f, "  captured into graphs, not counted: %" PRIu64 " allocations, %s\n",
-            r->tracker.graph_nodes, cmd_human(r->tracker.graph_bytes));
-  if (l->lost || r->tracker.lost)
-    fprintf(f, "  found no place in the tables: %" PRIu64 " allocations, %s\n",
-            l->lost + r->tracker.lost, cmd_human(l->lost_bytes + r->tracker.lost_bytes));
-  if (ooms) {
-    fprintf(f, "  failed for want of memory: %" PRIu64 " allocations", ooms);
-    fprintf(f, "%s%s\n", *r->report ? "; the last:\n" : "", r->report);
-  }
-}
-
-static void run_json_stat(FILE *f, const vram_stat *s) {
-  fprintf(f,
-          "\"current\":%" PRIu64 ",\"peak\":%" PRIu64 ",\"allocated\":%" PRIu64
-          ",\"freed\":%" PRIu64,
-          s->current, s->peak, s->allocated, s->freed);
-}
-
-static void run_json_owner(FILE *f, const vram_owner *o) {
-  fputs("\"place\":", f);
-  cmd_json_text(f, run_place(o));
-  fputs(",\"function\":", f);
-  cmd_json_text(f, run_function(o));
-}
-
-static void run_json_process(FILE *f, run_section *r) {
-  static const char *const pool[] = {"all", "small_pool", "large_pool"};
-  vram_ledger *l = &r->tracker.ledger;
-  vram_memory_stats m;
-  run_group *group;
-  vram_owner *peak;
-  uint32_t i, k, p, n;
-  int comma = 0;
-  fprintf(f, "{\"pid\":%d,\"parent\":%d,\"exited\":%s,\"command\":", (int)r->pid, (int)r->parent,
-          r->ended ? "true" : "false");
-  cmd_json_text(f, r->command);
-  fputs(",\"devices\":[", f);
-  for (i = 0; i <= l->options.devices; i++) {
-    const uint32_t device = run_device_at(i, l->options.devices);
-    vram_ledger_stats(l, device, &m);
-    if (!run_used(&m))
-      continue;
-    fprintf(f, "%s{\"device\":", comma ? "," : "");
-    comma = 1;
-    if (device == VRAM_DEVICE_HOST)
-      fputs("\"host\"", f);
-    else
-      fprintf(f, "%" PRIu32, device);
-    for (k = 0; k < sizeof run_stat_name / sizeof *run_stat_name; k++)
-      for (p = 0; p < 3; p++) {
-        const vram_stat *s = &run_stat(&m, k)[p];
-        fprintf(f, ",\"%s.%s.current\":%" PRIu64 ",\"%s.%s.peak\":%" PRIu64, run_stat_name[k],
-                pool[p], s->current, run_stat_name[k], pool[p], s->peak);
-        fprintf(f, ",\"%s.%s.allocated\":%" PRIu64 ",\"%s.%s.freed\":%" PRIu64, run_stat_name[k],
-                pool[p], s->allocated, run_stat_name[k], pool[p], s->freed);
-      }
-    fprintf(f,
-            ",\"num_ooms\":%" PRIu64 ",\"num_device_alloc\":%" PRIu64
-            ",\"num_device_free\":%" PRIu64 "}",
-            m.num_ooms, m.num_device_alloc, m.num_device_free);
-  }
-  fputs("],\"calls\":[", f);
-  comma = 0;
-  for (i = 0; i < VRAM_CUDA_KIND_COUNT; i++)
-    if (l->kind[i].allocated) {
-      fprintf(f, "%s{\"call\":\"%s\",", comma ? "," : "", vram_cuda_kind_name(i));
-      comma = 1;
-      run_json_stat(f, &l->kind[i]);
-      putc('}', f);
-    }
-  fprintf(f, "],\"peak_bytes\":%" PRIu64 ",\"at_peak\":[", l->peak_bytes);
-  peak = run_peak(l, &n);
-  for (i = 0; i < n; i++) {
-    fprintf(f, "%s{\"bytes\":%" PRIu64 ",", i ? "," : "", peak[i].at_peak);
-    run_json_owner(f, &peak[i]);
-    putc('}', f);
-  }
-  free(peak);
-  fputs("],\"not_freed\":[", f);
-  group = run_groups(l, &n);
-  for (i = 0; i < n; i++) {
-    fprintf(f, "%s{\"bytes\":%" PRIu64 ",\"count\":%" PRIu32 ",\"call\":\"%s\",\"device\":",
-            i ? "," : "", group[i].bytes, group[i].count, vram_cuda_kind_name(group[i].kind));
-    if (group[i].device == VRAM_DEVICE_HOST)
-      fputs("\"host\",", f);
-    else
-      fprintf(f, "%u,", group[i].device);
-    run_json_owner(f, run_owner(l, group[i].owner));
-    putc('}', f);
-  }
-  free(group);
-  fprintf(f, "],\"ipc_bytes\":%" PRIu64 ",\"graph_nodes\":%" PRIu64 ",\"graph_bytes\":%" PRIu64,
-          r->tracker.ipc_bytes, r->tracker.graph_nodes, r->tracker.graph_bytes);
-  fprintf(f, ",\"unknown_frees\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"lost_bytes\":%" PRIu64,
-          l->unknown_frees, l->lost + r->tracker.lost, l->lost_bytes + r->tracker.lost_bytes);
-  fputs(",\"oom_report\":", f);
-  if (*r->report)
-    cmd_json_text(f, r->report);
-  else
-    fputs("null", f);
-  putc('}', f);
-}
-
-/* FITS, or what kept a process out of it, which has been printed. */
-static int run_write(const run_state *s, FILE *f) {
-  const uint32_t n = run_parts(s);
-  uint32_t i, shown = 0;
-  int status = FITS;
-  if (s->json) {
-    fputs("{\"program\":[", f);
-    for (i = 0; s->argv[i]; i++) {
-      fputs(i ? "," : "", f);
-      cmd_json_text(f, s->argv[i]);
-    }
-    fprintf(f, "],\"exit_status\":");
-    if (WIFEXITED(s->status))
-      fprintf(f, "%d,\"signal\":null", WEXITSTATUS(s->status));
-    else
-      fprintf(f, "null,\"signal\":%d", WTERMSIG(s->status));
-    fprintf(f, ",\"seconds\":%.3f,\"loaded\":%" PRIu32 ",\"processes\":[", s->seconds,
-            s->file.loaded);
-  } else {
-    fprintf(f, "vram: %s", s->program);
-    if (WIFEXITED(s->status))
-      fprintf(f, " ended with status %d", WEXITSTATUS(s->status));
-    else
-      fprintf(f, " was ended by signal %d", WTERMSIG(s->status));
-    fprintf(f, " after %.1f s\n", s->seconds);
-  }
-  for (i = 0; i < n; i++) {
-    run_section *r = run_open(s, i, &status);
-    if (!r)
-      continue;
-    if (s->json)
-      fputs(shown ? "," : "", f), run_json_process(f, r);
-    else
-      run_text_process(f, r);
-    shown++;
-    free(r);
-  }
-  if (s->json)
-    fputs("]}\n", f);
-  else if (!s->file.loaded)
-    fprintf(f,
-            "no call was seen: the library did not get in front of it (a static program, one with "
-            "more rights than you, or it did not start)\n");
-  else if (!shown && status == FITS)
-    fprintf(f, "no call that allocates CUDA memory was seen\n");
-  if (!s->json && s->file.section > shown)
-    fprintf(f, "%" PRIu32 " processes more, without a report\n", s->file.section - shown);
+/* Its end; how, as waitpid gives it. */
+static int run_stop_teller(void) {
+  int status = 0;
+  close(run_teller.orders);
+  close(run_teller.answers);
+  while (waitpid(run_teller.process, &status, 0) < 0 && errno == EINTR)
+    ;
+  run_teller.process = 0;
   return status;
 }
 
-static int run_report(const run_state *s) {
-  const int is_stream = !s->report || cmd_is_output(s->report);
-  FILE *stream = s->report ? stdout : stderr;
-  cmd_output out;
-  int status, written;
-  if (is_stream) {
-    status = run_write(s, stream);
-    if (!fflush(stream) && !ferror(stream))
-      return status;
-    return cmd_cannot("write", s->report ? "standard output" : "standard error", OTHER);
-  }
-  status = cmd_output_open(&out, s->report);
-  if (status != FITS)
-    return status;
-  status = run_write(s, out.file);
-  written = cmd_output_commit(&out, 0);
-  return written != FITS ? written : status;
+/* Asks for one; 0: that process has ended, and nothing can be said about the order. */
+static int run_ask(const run_order *o, int *status) {
+  struct sigaction ignore, old;
+  ssize_t n;
+  int told;
+  memset(&ignore, 0, sizeof ignore);
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &old);
+  told = write(run_teller.orders, o, sizeof *o) == (ssize_t)sizeof *o;
+  sigaction(SIGPIPE, &old, NULL);
+  do
+    n = told ? read(run_teller.answers, status, sizeof *status) : 0;
+  while (n < 0 && errno == EINTR);
+  return n == (ssize_t)sizeof *status;
 }
 
-/* Of the process that had most. */
-static int run_snapshot(const run_state *s) {
-  const uint32_t n = run_parts(s);
-  const size_t len = strlen(s->snapshot);
-  vram_snapshot_options o = VRAM_ZERO_INIT;
-  uint64_t most = 0;
-  vram_sink sink;
-  uint32_t i;
-  run_section *r = NULL, *other;
-  cmd_output out;
-  int status = FITS;
-  for (i = 0; i < n; i++) {
-    other = run_open(s, i, &status);
-    if (other && other->tracker.ledger.peak_bytes >= most) {
-      most = other->tracker.ledger.peak_bytes;
-      free(r);
-      r = other;
-    } else
-      free(other);
+/* One report, or the page. Whoever interrupts the program at a terminal ends the process that
+   reports, too: the last report has another one. Not FITS: error printed. */
+static int run_tell(run_state *s, int what) {
+  run_order o;
+  int status = OTHER, how = 0, tries, done = 0;
+  memset(&o, 0, sizeof o);
+  o.what = what;
+  o.status = s->status;
+  o.seconds = s->seconds;
+  o.number = what == RUN_PAGE ? 0 : ++s->number;
+  for (tries = 0; !done && tries < 2; tries++) {
+    if (!run_teller.process && run_start_teller(s) != FITS)
+      return OTHER;
+    if (what == RUN_END)
+      run_child = (sig_atomic_t)run_teller.process;
+    done = run_ask(&o, &status);
+    if (!done || what == RUN_END) {
+      run_child = what == RUN_END ? 0 : run_child;
+      how = run_stop_teller();
+    }
   }
-  if (status != FITS) {
-    free(r);
-    return status;
-  }
-  if (!r) {
-    cmd_say("vram: no snapshot: no call that allocates CUDA memory was seen");
-    return OTHER;
-  }
-  o.json = len > 5 && !strcmp(s->snapshot + len - 5, ".json");
-  status = cmd_output_open(&out, s->snapshot);
-  if (status == FITS) {
-    sink.write = cmd_to_file;
-    sink.user = out.file;
-    status = cmd_output_commit(&out, vram_write_snapshot(&r->tracker.ledger, &o, &sink) != VRAM_OK);
-  }
-  free(r);
+  if (!done)
+    cmd_say("vram: the report was ended by signal %d", WIFSIGNALED(how) ? WTERMSIG(how) : 0);
   return status;
-}
-
-/* In a process of its own: whatever comes between, the program's status is known. */
-static int run_tell(run_state *s) {
-  int status;
-  pid_t child;
-  fflush(NULL);
-  child = fork();
-  if (child < 0)
-    return cmd_cannot("start", "the report", OTHER);
-  if (!child) {
-    run_passing(0);
-    cmd_writes();
-    status = run_again(s);
-    if (status == FITS)
-      status = run_report(s);
-    if (s->snapshot && status == FITS)
-      status = run_snapshot(s);
-    if (cmd_is_output(s->snapshot) && fflush(stdout))
-      status = cmd_cannot("write", "standard output", OTHER);
-    _exit(status);
-  }
-  run_child = (sig_atomic_t)child;
-  if (!run_end_of(child, &status))
-    return cmd_cannot("wait for", "the report", OTHER);
-  if (WIFEXITED(status))
-    return WEXITSTATUS(status);
-  cmd_say("vram: the report was ended by signal %d", WTERMSIG(status));
-  return OTHER;
 }
 
 /* ---- the command */
 
-static int run_options_of(run_state *s, int argc, char **argv) {
+static const struct {
+  const char *name;
+  int number;
+} run_signal[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}, {"QUIT", SIGQUIT}};
+
+/* USR1, SIGUSR1; 0: it is none of them. */
+static int run_signal_of(const char *name) {
+  size_t i;
+  name += strncmp(name, "SIG", 3) ? 0 : 3;
+  for (i = 0; i < sizeof run_signal / sizeof *run_signal; i++)
+    if (!strcmp(name, run_signal[i].name))
+      return run_signal[i].number;
+  return 0;
+}
+
+/* An option with a value. */
+static int run_option(run_state *s, const char *a, const char *v) {
+  const int64_t day = 86400;
   int64_t n;
+  if (!strcmp(a, "--report"))
+    s->report = v;
+  else if (!strcmp(a, "--snapshot"))
+    s->snapshot = v;
+  else if (!strcmp(a, "--metrics"))
+    s->metrics = v;
+  else if (!strcmp(a, "--units"))
+    return cmd_set_units(v) ? FITS : USAGE;
+  else if (!strcmp(a, "--every") || !strcmp(a, "--metrics-every")) {
+    if (!cmd_parse_count(v, 1, day, &n))
+      return cmd_bad("not a number of seconds", v, "1 to 86400");
+    *(a[2] == 'e' ? &s->every : &s->metrics_every) = n;
+  } else if (!strcmp(a, "--on-signal")) {
+    s->on_signal = run_signal_of(v);
+    if (!s->on_signal)
+      return cmd_bad("not a signal that may ask", v, "USR1, USR2, HUP or QUIT");
+  } else if (!cmd_parse_count(v, 1, 32, &n))
+    return cmd_bad("not a number of return addresses", v, "1 to 32");
+  else
+    s->stack = (uint32_t)n;
+  return FITS;
+}
+
+static int run_options_of(run_state *s, int argc, char **argv) {
   int i;
   s->stack = 1;
+  s->metrics_every = 15;
   for (i = 0; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--"); i++) {
     const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
-    if (!strcmp(a, "--json")) {
-      s->json = 1;
+    if (!strcmp(a, "--json") || !strcmp(a, "--on-failure")) {
+      *(a[2] == 'j' ? &s->json : &s->on_failure) = 1;
       continue;
     }
-    if (!cmd_in(a, "--report --snapshot --stack --units"))
+    if (!cmd_in(a, "--report --snapshot --stack --units --metrics --every --metrics-every "
+                   "--on-signal"))
       return cmd_unknown_option(a, "run", NULL, ""), USAGE;
     if (!v || !strncmp(v, "--", 2))
       return cmd_bad("no value behind", a, NULL);
     i++;
-    if (!strcmp(a, "--report"))
-      s->report = v;
-    else if (!strcmp(a, "--snapshot"))
-      s->snapshot = v;
-    else if (!strcmp(a, "--units")) {
-      if (!cmd_set_units(v))
-        return USAGE;
-    } else if (!cmd_parse_count(v, 1, 32, &n))
-      return cmd_bad("not a number of return addresses", v, "1 to 32");
-    else
-      s->stack = (uint32_t)n;
+    if (run_option(s, a, v) != FITS)
+      return USAGE;
   }
   if (i < argc && !strcmp(argv[i], "--"))
     i++;
@@ -885,8 +564,8 @@ int run_command(int argc, char **argv) {
     status = run_wait(&s);
   if (status != FITS)
     return status;
-  said = run_tell(&s);
-  status = WIFEXITED(s.status) ? WEXITSTATUS(s.status) : RUN_SIGNAL + WTERMSIG(s.status);
+  said = run_tell(&s, RUN_END);
+  status = WIFEXITED(s.status) ? WEXITSTATUS(s.status) : RUN_SIGNALLED + WTERMSIG(s.status);
   return status ? status : said;
 }
 

@@ -33,19 +33,56 @@ static int holds(const datum *text, const char *part) {
   return 0;
 }
 
-enum { FRAME_OTHER = 1, FRAME_OWN }; /* box.known of a frame */
+enum { FRAME_OTHER = 1, FRAME_OWN, FRAME_PASSING }; /* box.known of a frame */
 
-/* A frame of a Python file outside of torch; looked at once. */
-static int is_own(trace *t, const datum *frame) {
-  const datum *file;
+/* With stacks="all" the innermost frames are those that recorded them (torch/csrc/profiler: unwind,
+   combined_traceback.cpp), the allocator's and those that make an empty tensor: every allocation
+   has them. Others have no name. */
+static int is_passing(const datum *name) {
+  static const char *const part[] = {"torch::unwind::",        "torch::CapturedTraceback::",
+                                     "::gather_with_cpp",      "CUDACachingAllocator",
+                                     "CachingDeviceAllocator", "CachingHostAllocator",
+                                     "at::detail::empty_",     "at::native::empty_",
+                                     "at::_ops::empty_",       "at::empty_"};
+  size_t i;
+  if (!name || name->type != V_TEXT || !name->len || datum_is(name, "??"))
+    return 1;
+  for (i = 0; i < sizeof part / sizeof *part; i++)
+    if (holds(name, part[i]))
+      return 1;
+  return 0;
+}
+
+/* A frame of a Python file outside of torch, one that says nothing, another; looked at once. */
+static int frame_kind(trace *t, const datum *frame) {
+  const datum *file, *name;
+  int python;
   if (!frame || frame->type != V_DICT)
-    return 0;
+    return FRAME_PASSING;
   if (!frame->as.box->known) {
     file = trace_get(t, frame, "filename");
-    t->steps += file ? file->len : 0;
-    frame->as.box->known = ends(file, ".py") && !holds(file, "/torch/") ? FRAME_OWN : FRAME_OTHER;
+    name = trace_get(t, frame, "name");
+    t->steps += (file ? file->len : 0) + 10 * (name && name->type == V_TEXT ? name->len : 0);
+    python = ends(file, ".py");
+    frame->as.box->known = python && !holds(file, "/torch/") ? FRAME_OWN
+                           : !python && is_passing(name)     ? FRAME_PASSING
+                                                             : FRAME_OTHER;
   }
-  return frame->as.box->known == FRAME_OWN;
+  return (int)frame->as.box->known;
+}
+
+/* Bytes of a function's name without its parameters. */
+static size_t name_len(const datum *name) {
+  static const char anonymous[] = "(anonymous namespace)";
+  const size_t skip = sizeof anonymous - 1;
+  size_t i;
+  for (i = 0; i < name->len; i++)
+    if (name->as.s[i] == '(') {
+      if (name->len - i < skip || memcmp(name->as.s + i, anonymous, skip) != 0)
+        break;
+      i += skip - 1;
+    }
+  return i ? i : name->len;
 }
 
 /* "train.py:26 main" */
@@ -61,29 +98,36 @@ static uint32_t frame_text(trace *t, const datum *frame) {
   n = (size_t)snprintf(text, sizeof text, "%.*s:%" PRId64,
                        (int)(file->len - skip < 120 ? file->len - skip : 120), file->as.s + skip,
                        datum_int(trace_get(t, frame, "line"), 0));
-  if (name && name->type == V_TEXT && name->len)
-    n += (size_t)snprintf(text + n, sizeof text - n, " %.*s",
-                          (int)(name->len < 120 ? name->len : 120), name->as.s);
+  if (name && name->type == V_TEXT && name->len) {
+    const size_t len = name_len(name);
+    n += (size_t)snprintf(text + n, sizeof text - n, " %.*s", (int)(len < 120 ? len : 120),
+                          name->as.s);
+  }
   return trace_text(t, text, n);
 }
 
 /* Who asked: what user_metadata says, else the innermost frame of a Python file outside of torch,
-   else the innermost frame. */
+   else the innermost that says something, else the innermost. */
 static uint32_t snapshot_node(trace *t, const datum *entry, uint32_t line) {
   const datum *name = trace_get(t, entry, "user_metadata"), *frames = trace_get(t, entry, "frames"),
               *frame = datum_item(frames, 0);
   uint32_t i, node;
+  int kind, said = 0;
   if (name && name->type == V_TEXT && name->len) {
     t->steps += name->len;
     return trace_text(t, name->as.s, name->len);
   }
   if (frames && frames->type == V_LIST && frames->as.box->known) /* 1 + the text */
     return frames->as.box->known - 1;
-  for (i = 0; i < datum_items(frames) && !trace_enough(t, line); i++, t->steps++)
-    if (is_own(t, datum_item(frames, i))) {
+  for (i = 0; i < datum_items(frames) && !trace_enough(t, line); i++, t->steps++) {
+    kind = frame_kind(t, datum_item(frames, i));
+    if (kind == FRAME_OWN || (kind == FRAME_OTHER && !said)) {
       frame = datum_item(frames, i);
-      break;
+      said = 1;
     }
+    if (kind == FRAME_OWN)
+      break;
+  }
   node = frame_text(t, frame);
   if (frames && frames->type == V_LIST)
     frames->as.box->known = node + 1;

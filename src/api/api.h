@@ -18,6 +18,7 @@
 #include "api/serve.h"
 #include "api/solve.h"
 #include "api/step.h"
+#include "api/tflm.h"
 #include "api/types.h"
 #include "api/version.h"
 #include "api/writer.h"

@@ -116,4 +116,18 @@ VRAM_API vram_result vram_arena_plan(vram_buffer *b, uint32_t n, const vram_aren
 VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
                                        const vram_arena_options *o, void *scratch,
                                        uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
+
+/* Which bank each buffer is in, and where: of several memories, the fastest first, each takes the
+   buffers with the most accesses that fit together (accesses[i]: bytes of buffer i that are read
+   and written), what is spilled goes to the next; the last one, or one without a limit, takes what
+   is left. Exact where arena->proven says so: no other set for the first bank has more accesses,
+   nor one for the second of what is then left, and so on; and the last bank is as low as it can be.
+   Nothing may be pinned. Then vram_arena_verify holds.
+     VRAM_ERR_LIMIT   what is left does not fit the last bank
+     VRAM_ERR_VALUE   a buffer that is pinned or has no lifetime, no banks
+     VRAM_ERR_MEMORY  scratch is too small */
+VRAM_API uint64_t vram_arena_spill_bytes(uint32_t n, const vram_arena_options *o);
+VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, uint32_t n,
+                                      const vram_arena_options *o, void *scratch,
+                                      uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
 #endif

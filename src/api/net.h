@@ -13,7 +13,7 @@
    A caller that has no text fills vram_net_line by hand: kind, names and arguments. */
 
 #define VRAM_MAX_NET_LINES 4096
-#define VRAM_NET_ARGS 9 /* integers of a line */
+#define VRAM_NET_ARGS 10 /* integers of a line */
 #define VRAM_NET_KEPT 3 /* kept values that a line takes */
 
 /* Every line VRAM_NET_kind(net, ...): where its value is, and its arguments in order.
@@ -30,6 +30,7 @@
   X(DEPTHWISE_CONV2D_FULL, NEW, "y x multiplier kh kw sh sw dh dw padding bias")                 \
   X(CONV_TRANSPOSE2D, NEW,                                                                       \
     "y x out_channels kh kw sh sw padding output_padding_h output_padding_w bias")               \
+  X(CONV3D, NEW, "y x depth out_channels kd kh kw sd sh sw pd padding bias")                     \
   X(LINEAR, NEW, "y x out_features bias")                                                        \
   X(MAX_POOL2D, NEW, "y x kh kw sh sw padding")                                                  \
   X(AVG_POOL2D, NEW, "y x kh kw sh sw padding")                                                  \
@@ -47,8 +48,10 @@
   X(ACTIVATION_INPLACE, OVER, "y x")                                                             \
   X(ACTIVATION_FUSED, VIEW, "y x")                                                               \
   X(ACTIVATION_TABLE, OVER, "y x table_bytes")                                                   \
+  X(CONSTANTS, VIEW, "y x table_bytes")                                                          \
   X(SOFTMAX, NEW, "y x")                                                                         \
   X(SOFTMAX_INPLACE, OVER, "y x")                                                                \
+  X(INPUT, NEW, "y x format h w c")                                                              \
   X(KEEP, VIEW, "y x")                                                                           \
   X(FROM, VIEW, "y x kept")                                                                      \
   X(ADD, NEW, "y x kept")                                                                        \
@@ -66,7 +69,11 @@
   X(LSTM, NEW, "y x hidden_size biases sequence")                                                \
   X(GRU, NEW, "y x hidden_size biases sequence")                                                 \
   X(RNN, NEW, "y x hidden_size biases sequence")                                                 \
+  X(LSTM_BIDIRECTIONAL, NEW, "y x hidden_size biases sequence")                                  \
+  X(GRU_BIDIRECTIONAL, NEW, "y x hidden_size biases sequence")                                   \
+  X(RNN_BIDIRECTIONAL, NEW, "y x hidden_size biases sequence")                                   \
   X(ATTENTION, NEW, "y x num_heads num_kv_heads head_dim context bias")                          \
+  X(SELF_ATTENTION, NEW, "y x num_heads num_kv_heads head_dim bias")                             \
   X(EMBEDDING, NEW, "y x format num_embeddings embedding_dim")                                   \
   X(QUANTIZE, NEW, "y x format")                                                                 \
   X(CUSTOM, NEW, "y x h w c params weight_bytes macs scratch_bytes state_bytes")                 \
@@ -140,7 +147,7 @@ typedef struct vram_net_line {
   const char *x; /* the line before it; BEGIN: unused. NULL: whatever line is before it */
   const char *kept[VRAM_NET_KEPT];
   int64_t arg[VRAM_NET_ARGS]; /* the integers, in the order of the macro's arguments */
-  vram_net_format format;     /* of BEGIN, EMBEDDING, QUANTIZE; vram_net_count sets the others' */
+  vram_net_format format; /* BEGIN, INPUT, EMBEDDING, QUANTIZE; vram_net_count sets the others' */
   vram_net_padding padding;
   int64_t pad_h, pad_w;            /* of PAD and PAD_CEIL */
   vram_net_kernels kernels;        /* of BEGIN_WITH */
@@ -165,6 +172,8 @@ typedef struct vram_net_line {
 
   /* vram_net_plan */
   uint64_t offset, scratch_offset; /* in the arena; scratch: VRAM_NOWHERE if there is none */
+  uint32_t bank, scratch_bank;     /* of several memories */
+  uint64_t accesses; /* with banks: bytes of its buffer that an inference reads and writes */
 
   /* private */
   uint64_t storage_bytes;       /* of a buffer that the line writes anew */
@@ -222,9 +231,9 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err);
 /* Plans one arena for a net that was counted: its buffers (in scratch) and where each lies. A value
    lives from the line that writes it to the last that reads it, in place or through views; a kept
    one until it is taken; outputs to the end; scratch as long as its line. o: align comes from the
-   net; NULL: all zero.
-     VRAM_ERR_UNSUPPORTED  more than one bank
-     what vram_arena_plan gives */
+   net; NULL: all zero. With more than one bank, the fastest first, the buffers that an inference
+   reads and writes most are in the first (vram_arena_spill). What it gives: what vram_arena_plan
+   gives, or vram_arena_spill */
 VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_options *o);
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err);

@@ -52,7 +52,9 @@ struct vram_file_tensor {
   uint32_t name_len, scales; /* scales: of TFLite's quantisation, 0: none, 1: per tensor */
   uint32_t part;             /* 0, 1, ... in the order in which parts were read */
   vram_dtype dtype;
-  uint8_t ndim;
+  uint8_t ndim, has_zero_point;             /* TFLite: its quantisation says zero points, too */
+  uint64_t scale_offset, zero_point_offset; /* TFLite: in the file, f32 and i64; 0: none */
+  uint64_t number;                          /* TFLite: the tensor's */
   const int64_t *ints; /* its `numel` values where the reader keeps them (of ONNX and TFLite:
                           integers and bools, at most 64: a shape, axes); NULL elsewhere */
   const double *reals; /* the same of ONNX's f32, at most 64: scales, bounds */
@@ -114,6 +116,7 @@ typedef struct vram_file_name vram_file_name;
 struct vram_file_name {
   vram_file_name *next;
   const char *name; /* not terminated; len 0: an optional input or output that is not there */
+  uint64_t number;  /* TFLite: the tensor's */
   uint32_t len;
 };
 
@@ -171,7 +174,9 @@ struct vram_file_operand {
   uint32_t symbol_len[VRAM_MAX_AXES], name_len, scales; /* scales: as of a tensor */
   vram_dtype dtype;                                     /* VRAM_NONE: not said */
   uint8_t ndim, has_shape;
-  uint8_t role; /* vram_operand_role */
+  uint8_t role;           /* vram_operand_role */
+  uint8_t has_zero_point; /* this and the offsets: as of a tensor */
+  uint64_t scale_offset, zero_point_offset;
 };
 
 typedef struct vram_file {

@@ -69,6 +69,11 @@
 #define VRAM__TAG(a, b) VRAM__TAG_(a, b)
 #if defined(__cplusplus)
 #define VRAM_STATIC_ASSERT(condition, name) static_assert((condition), #name)
+#elif defined(__SDCC) /* whose _Static_assert is a warning, and a negative width nothing at all */
+#define VRAM_STATIC_ASSERT(condition, name)                                                        \
+  struct VRAM__TAG(name, __LINE__) {                                                               \
+    char name[(condition) ? 1 : -1];                                                               \
+  }
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 #define VRAM_STATIC_ASSERT(condition, name) _Static_assert((condition), #name)
 #else

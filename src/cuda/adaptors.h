@@ -73,7 +73,7 @@ template <class Stream> auto vram__cuda_stream(const Stream &s, int) -> decltype
 template <class Stream> auto vram__cuda_stream(const Stream &s, long) -> decltype(s.value()) {
   return s.value();
 }
-inline void *vram__cuda_stream(void *s, int) { return s; }
+template <class T> void *vram__cuda_stream(T *const &s, int) { return s; }
 
 /* cuda::mr asks get_property(resource, P()) what it may do with the memory */
 template <class Resource, class P> struct vram__cuda_property {

@@ -120,6 +120,13 @@ VRAM_API void vram_cuda_tag_push(const char *tag);
 VRAM_API void vram_cuda_category_push(vram_category category, const char *tag);
 VRAM_API void vram_cuda_tag_pop(void);
 
+/* Where a thread has no tag of its own, the range of NVTX that it is in names what it allocates
+   (nvtxRangePush, domains, nvtx3::scoped_range; not nvtxRangeStart, which no thread is in). A
+   program whose NVTX headers are of 3.2 or later does so by itself, unless NVTX_INJECTION64_PATH
+   names another tool (Nsight), or VRAM_CUDA_NO_NVTX is defined for the implementation. For others
+   this is an InitializeInjectionNvtx2. 1: NVTX is heard; 0: not a table of NVTX. */
+VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t));
+
 /* VRAM_CUDA_TAG("weights"); until the end of the scope (C++, and C with GCC or Clang) */
 #define VRAM__CUDA_PASTE_(a, b) a##b
 #define VRAM__CUDA_PASTE(a, b) VRAM__CUDA_PASTE_(a, b)

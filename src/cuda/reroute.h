@@ -112,7 +112,9 @@ VRAM__D(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
 #ifdef __cplusplus
 #ifdef __CUDACC__ /* a kernel may call cudaMalloc: nothing of that runs here */
 #define VRAM__ANYWHERE __host__ __device__
+#ifdef __NVCC__
 #pragma nv_exec_check_disable
+#endif
 #else
 #define VRAM__ANYWHERE
 #endif
@@ -123,7 +125,7 @@ struct vram__here {
   VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
       : t(of), file(in), function(by), line(at) {}
   /* binds tighter than what may stand in an argument, but for casts and &, which come first */
-#ifdef __CUDACC__
+#ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
   template <class vram__any> VRAM__ANYWHERE vram__any &&operator->*(vram__any &&x) const {

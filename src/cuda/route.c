@@ -36,6 +36,7 @@ static void *vram__cuda_of_thread(void *stream) {
   return stream ? stream : (void *)(uintptr_t)2; /* cudaStreamPerThread */
 }
 
+/* NOLINTBEGIN(bugprone-macro-parentheses): parameters of functions */
 #define VRAM__X(name, parameters, call)                                                            \
   VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters {                                       \
     const vram__cuda_told told = vram__cuda_listen((uintptr_t)p, #name " without a line");         \
@@ -47,6 +48,7 @@ static void *vram__cuda_of_thread(void *stream) {
   }
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void) {
   return vram_cudaDeviceReset_in(NULL);

@@ -78,6 +78,7 @@
 /* The next call by this thread whose first argument is `first` stands here. Gives it back. */
 VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
 VRAM_CUDA_ROUTES(VRAM__X)
 #undef VRAM__X

@@ -31,6 +31,8 @@
      VRAM_CUDA_LIVE          allocations that the default tracker knows; default 32768
      VRAM_CUDA_OWNERS        call sites and tags of it; default 1023
      VRAM_CUDA_TRACE         events that it keeps for snapshots; default 0
+     VRAM_CUDA_NO_NVTX       ranges of NVTX are not tags
+     VRAM_CUDA_NVTX_BYTES    for names of such ranges; default 65536
      VRAM_CUDA_MEMORY(n)     where its memory comes from; default: static
    VRAM_STATIC and VRAM_NAMESPACE work as in vram.h.
 

@@ -297,7 +297,7 @@ VRAM_API uint32_t vram_cuda_site(vram_cuda_tracker *t, const char *file, uint32_
                                  const char *function) {
   uint32_t d = vram__cuda_top();
   return vram__cuda_open(t) ? vram_ledger_owner(&t->ledger, file, line, function,
-                                                d ? vram__cuda_thread.tag[d - 1] : NULL)
+                                                d ? vram__cuda_thread.tag[d - 1] : vram__nvtx_tag())
                             : 0;
 }
 

@@ -57,4 +57,10 @@
 #ifndef VRAM_H_INCLUDED
 #define VRAM_H_INCLUDED
 
+/* A mistake in a line of a network is one message of GCC's, without what stands in this header;
+   VRAM_WARNINGS: with all, for tests of it. */
+#if defined(VRAM_MACROS_ONLY) && defined(__GNUC__) && !defined(VRAM_WARNINGS)
+#pragma GCC system_header
+#endif
+
 #define VRAM_VERSION "0.2.0"

@@ -96,16 +96,17 @@ static const vram_net_line *vram__net_find(const vram__netting *c, const char *n
 
 /* The range of an integer. */
 static void vram__net_range(const char *word, uint32_t len, int64_t *least, int64_t *most) {
-  static const char *const zero[] = {"top",   "bottom",           "left",
-                                     "right", "output_padding_h", "output_padding_w"};
+  static const char *const zero[] = {
+      "top", "bottom", "left", "right", "output_padding_h", "output_padding_w", "pd"};
   static const char *const any[] = {"table_bytes", "params",        "weight_bytes",
                                     "macs",        "scratch_bytes", "state_bytes"};
   uint32_t i;
   *least = 0;
   *most = (int64_t)VRAM__NET_SIZE;
-  for (i = 0; i < 6; i++) {
+  for (i = 0; i < sizeof zero / sizeof *zero; i++)
     if (vram__text_is(word, len, zero[i]))
       return;
+  for (i = 0; i < sizeof any / sizeof *any; i++) {
     if (vram__text_is(word, len, any[i])) {
       *most = VRAM_MAX_BYTES;
       return;
@@ -442,6 +443,42 @@ static int vram__net_conv2d(vram__netting *c) {
   return 1;
 }
 
+/* Planes one below the other. */
+static int vram__net_conv3d(vram__netting *c) {
+  vram_net_line *l = c->l;
+  const uint64_t planes = (uint64_t)l->arg[0], out = (uint64_t)l->arg[1];
+  uint64_t each;
+  vram__sweep h, w, d = vram__net_sweep(planes, l->arg + 2, 1, l->arg[8]);
+  if (c->x->height % planes) {
+    vram__net_bad(c, VRAM_ERR_SHAPE, "depth does not divide the rows");
+    vram__error_number(&c->e, " (found ", planes);
+    vram__error_number(&c->e, " planes of ", c->x->height);
+    vram__error_text(&c->e, ")");
+    return 0;
+  }
+  if (l->padding == VRAM_PADDING_PAD_CEIL)
+    return vram__net_bad(c, VRAM_ERR_VALUE, "PAD_CEIL is for pools (expected SAME, VALID or PAD)");
+  if (l->padding == VRAM_PADDING_SAME && l->arg[8])
+    return vram__net_bad(c, VRAM_ERR_VALUE, "padding of the depth with SAME (expected 0)");
+  d.stride = (uint64_t)l->arg[5];
+  h = vram__net_sweep(c->x->height / planes, l->arg + 3, 1, l->pad_h);
+  h.stride = (uint64_t)l->arg[6];
+  w = vram__net_sweep(c->x->width, l->arg + 4, 1, l->pad_w);
+  w.stride = (uint64_t)l->arg[7];
+  if (!vram__net_axis(c, &h, "height", 0) || !vram__net_axis(c, &w, "width", 0))
+    return 0;
+  if (l->padding == VRAM_PADDING_VALID && d.pad) { /* of the depth alone */
+    d.in += 2 * d.pad;
+    d.pad = 0;
+  }
+  if (!vram__net_axis(c, &d, "depth", 0) ||
+      !vram__net_shape(c, vram__product_or_overflow(d.out, h.out), w.out, out))
+    return 0;
+  each = vram__product_or_overflow(c->x->channels, vram__mul3(d.kernel, h.kernel, w.kernel));
+  vram__net_conv(c, out, each, vram__product_or_overflow(vram__net_elements(l), each), l->arg[9]);
+  return 1;
+}
+
 static int vram__net_depthwise(vram__netting *c) {
   vram_net_line *l = c->l;
   const int full = l->kind == VRAM_LINE_DEPTHWISE_CONV2D_FULL;
@@ -568,24 +605,31 @@ static int vram__net_flat(vram__netting *c, const char *what) {
 
 static int vram__net_recurrent(vram__netting *c) {
   vram_net_line *l = c->l;
-  const uint64_t gates = l->kind == VRAM_LINE_LSTM ? 4 : l->kind == VRAM_LINE_GRU ? 3 : 1;
+  const int lstm = l->kind == VRAM_LINE_LSTM || l->kind == VRAM_LINE_LSTM_BIDIRECTIONAL;
+  const int gru = l->kind == VRAM_LINE_GRU || l->kind == VRAM_LINE_GRU_BIDIRECTIONAL;
+  const uint64_t gates = lstm ? 4 : gru ? 3 : 1;
+  const uint64_t ways = l->kind >= VRAM_LINE_LSTM_BIDIRECTIONAL ? 2 : 1;
   const uint64_t hidden = (uint64_t)l->arg[0], biases = (uint64_t)l->arg[1];
   const uint64_t in = c->x->channels, states = vram__product_or_overflow(l->n, hidden);
   const vram__net_kind *f = vram__net_kinds + l->format;
   const uint64_t wide = f->activation == VRAM_F32 ? 4 : 2; /* of cells and of sums */
+  uint64_t way;
   if (!vram__net_flat(c, "time steps are the height") ||
-      !vram__net_shape(c, l->arg[2] ? c->x->height : 1, 1, hidden))
+      !vram__net_shape(c, l->arg[2] ? c->x->height : 1, 1, ways * hidden))
     return 0;
-  vram__net_weights(c, vram__mul3(gates, hidden, in));
-  vram__net_weights(c, vram__mul3(gates, hidden, hidden));
-  vram__net_biases(c, vram__mul3(gates, hidden, biases));
-  vram__net_scales(c, 2 * gates, 2 * gates, 2);
+  for (way = 0; way < ways; way++) {
+    vram__net_weights(c, vram__mul3(gates, hidden, in));
+    vram__net_weights(c, vram__mul3(gates, hidden, hidden));
+    vram__net_biases(c, vram__mul3(gates, hidden, biases));
+    vram__net_scales(c, 2 * gates, 2 * gates, 2);
+  }
   l->macs = vram__mul3(vram__product_or_overflow(l->n, c->x->height),
-                       vram__product_or_overflow(gates, hidden), in + hidden);
+                       vram__mul3(ways, gates, hidden), in + hidden);
   l->state_bytes = vram__net_activations(c, states);
-  if (l->kind == VRAM_LINE_LSTM)
+  if (lstm)
     l->state_bytes = vram__sum_or_overflow(
         l->state_bytes, vram__net_storage(c, vram__product_or_overflow(states, wide)));
+  l->state_bytes = vram__product_or_overflow(ways, l->state_bytes);
   l->scratch_bytes = vram__product_or_overflow(
       gates, vram__net_storage(c, vram__product_or_overflow(states, wide)));
   return 1;
@@ -594,11 +638,13 @@ static int vram__net_recurrent(vram__netting *c) {
 static int vram__net_attention(vram__netting *c) {
   vram_net_line *l = c->l;
   const uint64_t in = c->x->channels, tokens = vram__product_or_overflow(l->n, c->x->height);
-  const uint64_t context = (uint64_t)l->arg[3];
+  const int cached = l->kind == VRAM_LINE_ATTENTION;
+  const uint64_t context = cached ? (uint64_t)l->arg[3] : c->x->height;
   const uint64_t q = vram__product_or_overflow((uint64_t)l->arg[0], (uint64_t)l->arg[2]);
   const uint64_t kv = vram__product_or_overflow((uint64_t)l->arg[1], (uint64_t)l->arg[2]);
   const uint64_t matrices = vram__sum_or_overflow(2 * vram__product_or_overflow(in, q),
                                                   2 * vram__product_or_overflow(in, kv));
+  uint64_t cache;
   if (l->arg[0] % l->arg[1]) {
     vram__net_bad(c, VRAM_ERR_SHAPE, "num_kv_heads does not divide num_heads (found ");
     vram__error_number(&c->e, "", (uint64_t)l->arg[1]);
@@ -612,14 +658,19 @@ static int vram__net_attention(vram__netting *c) {
   vram__net_weights(c, vram__product_or_overflow(in, kv));
   vram__net_weights(c, vram__product_or_overflow(in, kv));
   vram__net_weights(c, vram__product_or_overflow(q, in));
-  vram__net_biases(c, l->arg[4] ? vram__sum_or_overflow(vram__sum_or_overflow(q, in), 2 * kv) : 0);
+  vram__net_biases(
+      c, l->arg[3 + cached] ? vram__sum_or_overflow(vram__sum_or_overflow(q, in), 2 * kv) : 0);
   vram__net_scales(c, 4, 4, 2);
   l->macs = vram__sum_or_overflow(vram__product_or_overflow(tokens, matrices),
                                   2 * vram__mul3(tokens, context, q));
-  l->state_bytes = vram__net_activations(c, vram__mul3(l->n, context, 2 * kv));
+  cache = vram__net_activations(c, vram__mul3(l->n, context, 2 * kv));
+  if (cached)
+    l->state_bytes = cache;
   l->scratch_bytes = vram__sum_or_overflow(
       vram__net_activations(c, vram__product_or_overflow(tokens, q)),
       vram__net_activations(c, vram__mul3(tokens, (uint64_t)l->arg[0], context)));
+  if (!cached)
+    l->scratch_bytes = vram__sum_or_overflow(l->scratch_bytes, cache);
   return 1;
 }
 
@@ -657,6 +708,16 @@ static int vram__net_embedding(vram__netting *c) {
   }
   vram__net_weights(c, vram__product_or_overflow(rows, width));
   return vram__net_shape(c, c->x->height, 1, width);
+}
+
+/* Another input: nothing was written before it that is not kept. */
+static int vram__net_input(vram__netting *c) {
+  const int64_t *arg = c->l->arg;
+  if (c->x->peak_live_bytes != c->held)
+    return vram__net_bad(c, VRAM_ERR_VALUE,
+                         "an input behind a value that is not kept (expected KEEP before it, and "
+                         "no other line)");
+  return vram__net_shape(c, (uint64_t)arg[0], (uint64_t)arg[1], (uint64_t)arg[2]);
 }
 
 static int vram__net_custom(vram__netting *c) {
@@ -712,6 +773,8 @@ static int vram__net_layer(vram__netting *c) {
   case VRAM_LINE_CONV2D:
   case VRAM_LINE_CONV2D_FULL:
     return vram__net_conv2d(c);
+  case VRAM_LINE_CONV3D:
+    return vram__net_conv3d(c);
   case VRAM_LINE_DEPTHWISE_CONV2D:
   case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
     return vram__net_depthwise(c);
@@ -737,14 +800,21 @@ static int vram__net_layer(vram__netting *c) {
     l->folds = c->x->folds;
     return vram__net_same_shape(c);
   case VRAM_LINE_ACTIVATION_TABLE:
+  case VRAM_LINE_CONSTANTS:
     vram__net_array(c, (uint64_t)l->arg[0]);
     return vram__net_same_shape(c);
   case VRAM_LINE_LSTM:
   case VRAM_LINE_GRU:
   case VRAM_LINE_RNN:
+  case VRAM_LINE_LSTM_BIDIRECTIONAL:
+  case VRAM_LINE_GRU_BIDIRECTIONAL:
+  case VRAM_LINE_RNN_BIDIRECTIONAL:
     return vram__net_recurrent(c);
   case VRAM_LINE_ATTENTION:
+  case VRAM_LINE_SELF_ATTENTION:
     return vram__net_attention(c);
+  case VRAM_LINE_INPUT:
+    return vram__net_input(c);
   case VRAM_LINE_EMBEDDING:
     return vram__net_embedding(c);
   case VRAM_LINE_CUSTOM:
@@ -758,7 +828,8 @@ static int vram__net_layer(vram__netting *c) {
 static int vram__net_formats(vram__netting *c) {
   vram_net_line *l = c->l;
   uint32_t i;
-  const int given = l->kind == VRAM_LINE_EMBEDDING || l->kind == VRAM_LINE_QUANTIZE;
+  const int given =
+      l->kind == VRAM_LINE_EMBEDDING || l->kind == VRAM_LINE_QUANTIZE || l->kind == VRAM_LINE_INPUT;
   if (!given)
     l->format = l->kind == VRAM_LINE_FROM ? c->kept[0]->format : c->x->format;
   for (i = 0; i < c->nkept && l->kind != VRAM_LINE_FROM; i++)
@@ -769,7 +840,7 @@ static int vram__net_formats(vram__netting *c) {
       vram__error_text(&c->e, vram_format_name(c->kept[i]->format));
       return 0;
     }
-  if (given && vram__net_is_ids(l)) {
+  if (given && l->kind != VRAM_LINE_INPUT && vram__net_is_ids(l)) {
     vram__net_bad(c, VRAM_ERR_VALUE, "a format of ids");
     vram__net_found(c, vram_format_name(l->format), "a format of values");
     return 0;
@@ -995,9 +1066,36 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
   return c.e.code;
 }
 
+static int vram__net_has_banks(const vram_arena_options *o) { return o && o->nbank > 1; }
+
+/* Buffers, and with banks the accesses to each. */
+static uint64_t vram__net_own_bytes(const vram_net *net, const vram_arena_options *o) {
+  const uint64_t each = sizeof(vram_buffer) + (vram__net_has_banks(o) ? sizeof(uint64_t) : 0);
+  return ((uint64_t)net->nbuffer * each + 15) & ~UINT64_C(15);
+}
+
 VRAM_API uint64_t vram_net_plan_bytes(const vram_net *net, const vram_arena_options *o) {
-  const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
-  return vram__sum_or_overflow(own, vram_arena_bytes(net->nbuffer, o));
+  return vram__sum_or_overflow(vram__net_own_bytes(net, o),
+                               vram__net_has_banks(o) ? vram_arena_spill_bytes(net->nbuffer, o)
+                                                      : vram_arena_bytes(net->nbuffer, o));
+}
+
+/* Bytes of each buffer that one inference reads and writes: what a line makes once, what it reads
+   once, scratch twice. Views touch nothing. */
+static void vram__net_accesses(const vram_net *net, uint64_t *accesses) {
+  uint32_t i, k;
+  for (i = 0; i < net->nline; i++) {
+    const vram_net_line *const l = net->line + i;
+    if (vram__net_where[l->kind] == VRAM__NET_VIEW)
+      continue;
+    accesses[l->buffer] += l->out_bytes;
+    if (i)
+      accesses[l[-1].buffer] += l[-1].out_bytes;
+    for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
+      accesses[net->line[l->from[k]].buffer] += net->line[l->from[k]].out_bytes;
+    if (l->scratch_buffer != VRAM_NO_BUFFER)
+      accesses[l->scratch_buffer] += 2 * l->scratch_bytes;
+  }
 }
 
 /* Line i reads that buffer. */
@@ -1033,7 +1131,7 @@ static void vram__net_lifetimes(const vram_net *net, vram_buffer *b) {
 
 VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, void *scratch,
                                    uint64_t scratch_bytes, vram_error *err) {
-  const uint64_t own = ((uint64_t)net->nbuffer * sizeof(vram_buffer) + 15) & ~UINT64_C(15);
+  const uint64_t own = vram__net_own_bytes(net, o);
   vram_buffer *b = (vram_buffer *)scratch;
   vram_arena_options options;
   vram_result result;
@@ -1044,8 +1142,6 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
   options.align = net->align;
   if (!net->nbuffer)
     return vram__error_begin(err, VRAM_ERR_VALUE, 0, "the network was not counted");
-  if (options.nbank > 1)
-    return vram__error_begin(err, VRAM_ERR_UNSUPPORTED, 0, "a network in more than one bank");
   if (!scratch || scratch_bytes < vram_net_plan_bytes(net, o)) {
     vram__error_begin(err, VRAM_ERR_MEMORY, 0, "");
     vram__error_number(err, "scratch needs ", vram_net_plan_bytes(net, o));
@@ -1054,14 +1150,24 @@ VRAM_API vram_result vram_net_plan(vram_net *net, const vram_arena_options *o, v
   }
   vram__memory_zero(b, own);
   vram__net_lifetimes(net, b);
-  result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own, scratch_bytes - own,
-                           &net->arena, err);
+  if (vram__net_has_banks(o)) {
+    uint64_t *const accesses = (uint64_t *)(void *)(b + net->nbuffer);
+    vram__net_accesses(net, accesses);
+    result = vram_arena_spill(b, accesses, net->nbuffer, &options, (uint8_t *)scratch + own,
+                              scratch_bytes - own, &net->arena, err);
+    for (i = 0; i < net->nline && !result; i++)
+      net->line[i].accesses = accesses[net->line[i].buffer];
+  } else
+    result = vram_arena_plan(b, net->nbuffer, &options, (uint8_t *)scratch + own,
+                             scratch_bytes - own, &net->arena, err);
   net->buffer = b;
   for (i = 0; i < net->nline && !result; i++) {
     vram_net_line *l = net->line + i;
     l->offset = b[l->buffer].offset;
     l->scratch_offset =
         l->scratch_buffer == VRAM_NO_BUFFER ? VRAM_NOWHERE : b[l->scratch_buffer].offset;
+    l->bank = b[l->buffer].bank;
+    l->scratch_bank = l->scratch_buffer == VRAM_NO_BUFFER ? 0 : b[l->scratch_buffer].bank;
   }
   return result;
 }

@@ -200,14 +200,13 @@ VRAM__FN int vram__lower_mha(vram__low *l, const vram_node *n) {
     return vram__low_refuse(l, "its weights are another node's: no line shares them");
   if (n->in[0] != n->in[1] || n->in[0] != n->in[2] || n->nin != 3)
     return vram__low_mha_custom(l, n, heads, shape.h, n->in[1]->d->v[time]);
-  s = vram__low_layer(l, VRAM_LINE_ATTENTION, shape, x->at, shape);
+  s = vram__low_layer(l, VRAM_LINE_SELF_ATTENTION, shape, x->at, shape);
   if (!s)
     return 0;
   s->line.arg[0] = heads;
   s->line.arg[1] = heads;
   s->line.arg[2] = shape.c / heads;
-  s->line.arg[3] = shape.h;
-  s->line.arg[4] = VRAM__INT(n, bias, 1) != 0;
+  s->line.arg[3] = VRAM__INT(n, bias, 1) != 0;
   y = x->lay;
   y.loose = 0;
   return vram__low_gives(l, s, n->out, &y);

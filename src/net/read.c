@@ -29,6 +29,17 @@ typedef struct vram__net_reader {
 
 static int vram__net_letter(char c) { return vram__name_start(c) || vram__digit(c); }
 
+/* What the row at s is called by a preprocessor's line marker, # 12 "net.h", before it; 0: it is
+   none. */
+static uint32_t vram__net_marker(const char *s, const char *end) {
+  uint32_t line = 0;
+  if (end - s < 4 || s[0] != '#' || s[1] != ' ')
+    return 0;
+  for (s += 2; s < end && vram__digit(*s) && line < UINT32_MAX / 10 - 1; s++)
+    line = 10 * line + (uint32_t)(*s - '0');
+  return s < end && *s == ' ' ? line : 0;
+}
+
 /* An error at a place of the text; what else there is to say is appended to it. NULL: there was one
    before, which stays. */
 static vram_error *vram__net_read_error(vram__net_reader *r, const char *at, vram_result code,
@@ -37,11 +48,15 @@ static vram_error *vram__net_read_error(vram__net_reader *r, const char *at, vra
   const char *s, *row = r->text;
   if (r->e.code)
     return NULL;
-  for (s = r->text; s < at; s++)
+  for (s = r->text; s < at; s++) {
+    const uint32_t marked = s == row ? vram__net_marker(s, r->end) : 0;
+    if (marked)
+      line = marked - 1;
     if (*s == '\n') {
       line++;
       row = s + 1;
     }
+  }
   vram__error_begin(&r->e, code, line, what);
   r->e.column = (uint32_t)(at - row) + 1;
   return &r->e;
@@ -558,6 +573,9 @@ static int vram__net_read_all(vram__net_reader *r) {
     const uint32_t column = (uint32_t)(r->p - r->row) + 1;
     uint32_t len;
     if (*r->p == '#' && r->fresh) {
+      const uint32_t marked = vram__net_marker(r->p, r->end);
+      if (marked)
+        r->line = marked - 1;
       r->p++;
       if (!vram__net_directive(r))
         return 0;

@@ -49,6 +49,16 @@ static const vram__handover *vram__look_at(vram__pipe *p, vram__step *t, const v
   return to;
 }
 
+/* The first stage's fully_shard casts what it is given; the pass that looks has no units. */
+static void vram__look_cast_inputs(vram__step *t, const vram_graph *g, const vram_parallel *p) {
+  uint32_t i;
+  for (i = 0; t->compute && p->cast_forward_inputs && i < g->ninput; i++) {
+    vram__tensor *x = &t->variable[t->name_of[g->input[i]->index]].t;
+    if (vram__dtype_is_float(x->dt))
+      x->dt = t->compute;
+  }
+}
+
 /* The dtypes of what crosses, which autocast decides: the whole model's forward pass tells. */
 VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *scratch,
                              uint64_t bytes) {
@@ -71,6 +81,7 @@ VRAM__FN int vram__pipe_look(vram__pipe *p, const vram_step_options *o, void *sc
     return 0;
   if (t.compute && g->dtype)
     t.dtype = t.compute;
+  vram__look_cast_inputs(&t, g, p->parallel);
   t.phase = VRAM_PHASE_FORWARD;
   t.cat = VRAM_CATEGORY_ACTIVATIONS;
   t.grad = 1;

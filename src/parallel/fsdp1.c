@@ -439,8 +439,9 @@ static void vram__fsdp1_use_gradient_views(vram__step *s, const vram__fsdp_group
     const vram__fsdp_param *f = d->param + i;
     const uint64_t local = vram__fsdp1_local(s, f);
     uint32_t empty;
-    if (!local ||
-        (f->p->d->ndim == 1 && local == f->p->d->numel && vram__fsdp1_own(d, g) == stored))
+    const int is_alike = !vram__fsdp1_is_sharded(s) || /* its views have its shape */
+                         (f->p->d->ndim == 1 && local == f->p->d->numel);
+    if (!local || (is_alike && vram__fsdp1_own(d, g) == stored))
       continue;
     empty = vram__buffer_new_on(s, local * vram__dtype_size(stored), VRAM_CATEGORY_TEMPORARIES,
                                 VRAM__FSDP1_UNSHARD);
@@ -465,6 +466,16 @@ static void vram__fsdp1_post_backward(vram__step *s, vram__fsdp_group *g) {
     vram__fsdp1_reduce_no_shard(s, g, own);
   g->grad_bytes = vram__fsdp1_shard(d, g);
   vram__fsdp1_free_later(s, &g->flat);
+}
+
+/* AccumulateGrad is on the stream on which it was first asked for. The constructor does so on the
+   default one (_use_unsharded_views(as_params=False)), and the module's views keep it, but not
+   where the parameters themselves are put back (use_orig_params), where the flat one is set to its
+   shard, nor where its data become those of another dtype: there it is the views' stream. */
+static int vram__fsdp1_accumulates_elsewhere(const vram__step *s, const vram__fsdp_group *g) {
+  const vram__fsdp *d = vram__fsdp_of(s);
+  return !vram__fsdp1_is_sharded(s) && !s->o->parallel->use_orig_params &&
+         vram__fsdp1_own(d, g) == vram__fsdp1_stored(d, g);
 }
 
 /* SplitWithSizesBackward makes the flat gradient, which is added to one that is there. */
@@ -494,10 +505,10 @@ static void vram__fsdp1_split_backward(vram__step *s, uint32_t k) {
   vram__fsdp1_post_backward(s, g);
   if (s->o->parallel->use_orig_params && !s->last_batch && !flat)
     vram__fsdp1_use_gradient_views(s, g);
-  if (vram__fsdp1_is_sharded(s) || vram__fsdp1_own(d, g) != vram__fsdp1_stored(d, g))
-    vram__buffer_free(s, &flat);
-  else /* as measured: AccumulateGrad of a parameter whose data stay is on another stream */
+  if (vram__fsdp1_accumulates_elsewhere(s, g))
     vram__fsdp1_free_later(s, &flat);
+  else
+    vram__buffer_free(s, &flat);
 }
 
 static void vram__fsdp1_record(vram__step *s, uint32_t fn) {

@@ -288,23 +288,24 @@ static int vram__stage_last_fits(vram__pipe *p, const vram_node *lo) {
   return 1;
 }
 
-/* A call of checkpoint() lies in a stage, and there in the module or in loss_fn. */
-static int vram__pipe_ranges_fit(vram__pipe *p, const vram_step_options *o) {
+/* A call of checkpoint() lies in a stage, and there in the module or in loss_fn; each rank refuses
+   what one does. */
+static int vram__pipe_ranges_fit(vram__pipe *p, const vram_step_options *o, uint64_t most) {
   uint32_t i, k;
   for (i = 0; i < o->ncheckpoint; i++)
     if (!o->checkpoint[i].first || !o->checkpoint[i].last ||
         o->checkpoint[i].last->index < o->checkpoint[i].first->index)
       return vram__pipe_fail(p, VRAM_ERR_VALUE, "a checkpointed range that ends before it begins");
-  for (i = 0; i < o->ncheckpoint; i++)
-    for (k = 0; k < 3 * p->local; k++) {
-      const vram__pipe_stage *s = p->stage + k / 3;
-      const vram_node *const edge = k % 3 == 0 ? s->lo : k % 3 == 1 ? s->hi : s->loss;
-      if (edge && o->checkpoint[i].first->index < edge->index &&
+  for (k = 1; o->ncheckpoint && k <= p->stages; k++) {
+    const vram_node *edge =
+        k < p->stages ? vram__stage_begin(p, k, most) : vram__stage_loss_begin(p);
+    for (i = 0; edge && i < o->ncheckpoint; i++)
+      if (o->checkpoint[i].first->index < edge->index &&
           o->checkpoint[i].last->index >= edge->index)
         return vram__pipe_fail(p, VRAM_ERR_UNSUPPORTED,
                                "a checkpointed part that goes over the edge of a stage is not "
                                "played (expected parts inside stages: --checkpoint layers)");
-    }
+  }
   return 1;
 }
 
@@ -345,7 +346,7 @@ VRAM__FN int vram__pipe_cut(vram__pipe *p, const vram_step_options *o) {
     if (s->is_last)
       s->loss = vram__stage_loss_begin(p);
   }
-  return vram__pipe_ranges_fit(p, o);
+  return vram__pipe_ranges_fit(p, o, most);
 }
 
 /* ---- the graph */

@@ -149,6 +149,10 @@ static void vram__tflite_constant(vram__tflite *m, const vram__flat_at *at,
   to->dtype = t->said->dtype;
   to->ndim = t->said->ndim;
   to->scales = t->said->scales;
+  to->has_zero_point = t->said->has_zero_point;
+  to->scale_offset = t->said->scale_offset;
+  to->zero_point_offset = t->said->zero_point_offset;
+  to->number = t->said->number;
   to->numel = 1;
   for (i = 0; i < to->ndim; i++) {
     to->size[i] = t->said->size[i] < 0 ? 0 : t->said->size[i];
@@ -172,11 +176,12 @@ static void vram__tflite_constant(vram__tflite *m, const vram__flat_at *at,
   vram__tflite_ints(m, data, to);
 }
 
-/* Tensor: shape 0, type 1, buffer 2, name 3, quantization 4 (scale 2), is_variable 5. */
+/* Tensor: shape 0, type 1, buffer 2, name 3, quantization 4 (scale 2, zero_point 3), is_variable 5.
+ */
 static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   vram__tflite_tensor *const t = m->tensor + i;
   vram__flat_at at, quantized;
-  vram__flat_list data, scales;
+  vram__flat_list data, scales, zeros;
   uint32_t buffer;
   if (!vram__flat_element(&m->b, &m->tensors, i, &at))
     return;
@@ -192,9 +197,14 @@ static void vram__tflite_tensor_read(vram__tflite *m, uint32_t i) {
   t->said->role =
       vram__flat_number(&m->b, &at, 5, 1, 0) ? VRAM_OPERAND_STATE : VRAM_OPERAND_BETWEEN;
   vram__tflite_shape(m, &at, t, t->said);
-  if (vram__flat_inner(&m->b, &at, 4, &quantized) &&
-      vram__flat_vector(&m->b, &quantized, 2, 4, &scales))
-    t->said->scales = (uint32_t)scales.count;
+  if (vram__flat_inner(&m->b, &at, 4, &quantized)) {
+    if (vram__flat_vector(&m->b, &quantized, 2, 4, &scales))
+      t->said->scales = (uint32_t)scales.count;
+    t->said->scale_offset = scales.count ? scales.offset : 0;
+    t->said->has_zero_point =
+        vram__flat_vector(&m->b, &quantized, 3, 8, &zeros) && zeros.count != 0;
+    t->said->zero_point_offset = zeros.count ? zeros.offset : 0;
+  }
   buffer = (uint32_t)vram__flat_number(&m->b, &at, 2, 4, 0);
   vram__tflite_buffer(m, buffer, t, at.offset, &data);
   t->is_constant = data.count != 0;
@@ -266,6 +276,7 @@ static vram_file_name *vram__tflite_names(vram__tflite *m, const vram__flat_at *
       vram__reader_fail(m->b.r, VRAM_ERR_VALUE, v.offset + 4 * i, "no tensor of the graph: ");
       vram__error_integer(m->b.r->error, "", k);
     } else if (k >= 0) {
+      n->number = (uint64_t)k;
       n->name = m->tensor[k].name;
       n->len = m->tensor[k].len;
     }
@@ -413,7 +424,45 @@ static void vram__tflite_graph(vram__tflite *m, const vram__flat_at *graph) {
     vram__tflite_operator(m, &v, i);
 }
 
-/* Model: version 0, operator_codes 1, subgraphs 2, description 3, buffers 4. */
+/* Metadata: name 0, buffer 1. Where TensorFlow Lite Micro is to put tensors: an array of i32. */
+static void vram__tflite_metadata(vram__tflite *m, const vram__flat_at *model) {
+  static const char key[] = "OfflineMemoryAllocation";
+  vram__flat_list all, data;
+  vram__flat_at at;
+  vram_file_value *v = NULL; /* of more than one TFLM takes the last */
+  const char *name;
+  int64_t *ints;
+  uint32_t i, k, len;
+  vram__flat_vector(&m->b, model, 6, 4, &all);
+  for (i = 0; i < all.count && !m->b.r->result; i++) {
+    if (!vram__flat_element(&m->b, &all, i, &at))
+      return;
+    name = vram__flat_text(&m->b, &at, 0, &len);
+    if (!vram__text_is(name, len, key))
+      continue;
+    k = (uint32_t)vram__flat_number(&m->b, &at, 1, 4, 0);
+    if (k >= m->buffers.count || !vram__flat_element(&m->b, &m->buffers, k, &at) ||
+        !vram__flat_vector(&m->b, &at, 0, 1, &data) ||
+        !vram__flat_spend(&m->b, data.offset, data.count))
+      continue;
+    ints = (int64_t *)vram__file_take(m->b.f, m->b.r, data.count / 4 * 8);
+    if (ints && !v)
+      v = vram__file_value(m->b.f, m->b.r);
+    if (!ints || !v)
+      return;
+    vram__reader_seek(m->b.r, data.offset);
+    for (k = 0; k < data.count / 4; k++)
+      ints[k] = (int32_t)vram__reader_u32(m->b.r, key);
+    v->name = key;
+    v->name_len = len;
+    v->kind = VRAM_VALUE_ARRAY;
+    v->of = VRAM_VALUE_INT;
+    v->array = ints;
+    v->count = data.count / 4;
+  }
+}
+
+/* Model: version 0, operator_codes 1, subgraphs 2, description 3, buffers 4, metadata 6. */
 VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r) {
   vram__flat_list graphs;
   vram__flat_at model, graph;
@@ -450,6 +499,7 @@ VRAM__FN vram_result vram__tflite_read(vram_file *f, vram__reader *r) {
     vram__tflite_value(&m, "graph.name", text, len);
     vram__tflite_graph(&m, &graph);
   }
+  vram__tflite_metadata(&m, &model);
   part->header_bytes -= r->result ? 0 : f->tensor_bytes;
   part->is_read = 1;
   return r->result;

@@ -90,3 +90,20 @@ VRAM_NET_RNN(seq, rn, q2, 5, 0, 0);
 VRAM_NET_QUANTIZE(seq, q3, rn, F32);
 VRAM_NET_LSTM(seq, l2, q3, 3, 2, 1);
 VRAM_NET_END(seq, l2);
+
+#define MORE_FORMAT I8
+#define MORE_PADDING(k) PAD(k / 2, k / 2)
+VRAM_NET_BEGIN(more, MORE_FORMAT, 1, 12, 6, 3);
+VRAM_NET_CONSTANTS(more, z1, input, 4 * 13);
+VRAM_NET_KEEP(more, k1, z1);
+VRAM_NET_INPUT(more, i2, k1, F32, 1, 1, 3);
+VRAM_NET_QUANTIZE(more, q1, i2, MORE_FORMAT);
+VRAM_NET_MUL(more, m1, q1, k1);
+VRAM_NET_CONV3D(more, c1, m1, 3, 5, 2, 3, 3, 1, 2, 1, 0, SAME, 1);
+VRAM_NET_CONV3D(more, c2, c1, 2, 4, 3, 3, 3, 1, 1, 1, 1, MORE_PADDING(3), 0);
+VRAM_NET_RESHAPE(more, r1, c2, 36, 1, 4);
+VRAM_NET_SELF_ATTENTION(more, a1, r1, 4, 2, 7, 1);
+VRAM_NET_LSTM_BIDIRECTIONAL(more, l1, a1, 17, 1, 1);
+VRAM_NET_GRU_BIDIRECTIONAL(more, g1, l1, 9, 2, 1);
+VRAM_NET_RNN_BIDIRECTIONAL(more, n1, g1, 5, 0, 0);
+VRAM_NET_END(more, n1);

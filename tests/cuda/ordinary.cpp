@@ -120,7 +120,13 @@ static void deleters(void) {
 static void pointers(void) {
   float *p = nullptr;
   void *q = nullptr;
+#if defined(__clang__) && defined(__CUDA__) /* has a second one, for the device: ambiguous */
+  cudaError_t (*one)(float **, size_t) = [](float **to, size_t n) {
+    return (cudaMalloc)((void **)to, n);
+  };
+#else
   cudaError_t (*one)(float **, size_t) = &cudaMalloc<float>;
+#endif
   cudaError_t (*other)(void **, size_t) = cudaMalloc;
   const std::function<cudaError_t(float **, size_t)> third = one;
   const table t = {cudaMalloc, cudaFree};

@@ -33,6 +33,14 @@ class Net:
             f"VRAM_NET_BEGIN_WITH({name}, {self.format}, {n}, {h}, {w}, {c}, {align}, {kernels});"
         )
 
+    def more_inputs(self):
+        """each behind what is kept"""
+        for _ in range(random.choice([0, 0, 0, 1, 2])):
+            y = self.add("KEEP", held=1)
+            self.kept.append((y, self.shape, self.format, 0))
+            self.format, shape = random.choice(FORMATS), (r(1, 14), r(1, 12), r(1, 9))
+            self.add("INPUT", (self.format, *shape), shape)
+
     def add(self, kind, args=(), shape=None, held=0, bias=0):
         y = f"v{self.n}"
         self.n += 1
@@ -75,6 +83,7 @@ class Net:
             + [
                 "depthwise",
                 "full",
+                "deep",
                 "transposed",
                 "linear",
                 "pool",
@@ -96,6 +105,7 @@ class Net:
                 "custom",
                 "output",
                 "table",
+                "constants",
             ]
         )
         b = r(0, 1)
@@ -121,6 +131,17 @@ class Net:
             elif dh * (kh - 1) < h and dw * (kw - 1) < w:
                 oh, ow = h - dh * (kh - 1), w - dw * (kw - 1)
                 self.add("DEPTHWISE_CONV2D_FULL", (1, kh, kw, 1, 1, dh, dw, "VALID", b), (oh, ow, c), bias=b)
+        elif pick == "deep":
+            depth = choice([d for d in range(1, h + 1) if h % d == 0])
+            oc, kd, sd = r(1, 5), r(1, 3), r(1, 2)
+            self.shape = (h // depth, w, c)
+            kh, kw, sh, sw, p, oh, ow = self.window(False)
+            pd = 0 if p == "SAME" else r(0, 1)
+            kd = kd if p == "SAME" else min(kd, depth + 2 * pd)
+            od = -(-depth // sd) if p == "SAME" else (depth + 2 * pd - kd) // sd + 1
+            self.shape = (h, w, c)
+            args = (depth, oc, kd, kh, kw, sd, sh, sw, pd, p, b)
+            self.add("CONV3D", args, (od * oh, ow, oc), bias=b)
         elif pick == "transposed" and h * w < 200:
             oc, k, s = r(1, 6), r(2, 3), r(1, 2)
             kind = choice(["SAME", "VALID"])
@@ -146,6 +167,8 @@ class Net:
             self.add(kind, bias=self.bias)
         elif pick == "table" and not self.held:
             self.add("ACTIVATION_TABLE", (r(1, 1026),))
+        elif pick == "constants":
+            self.add("CONSTANTS", (r(0, 40),), held=self.held)
         elif pick == "pad" and h * w < 200:
             t = [r(0, 2) for _ in range(4)]
             self.add("PAD", t, (h + t[0] + t[1], w + t[2] + t[3], c))
@@ -197,13 +220,19 @@ class Net:
                 shape = (h, w, c + sum(k[1][2] for k in fit))
                 self.add(names[len(fit) - 1], [k[0] for k in fit], shape)
         elif pick == "rnn" and w == 1 and c < 40:
-            hidden, sequence = r(1, 9), r(0, 1)
+            hidden, sequence, ways = r(1, 9), r(0, 1), r(1, 2)
             self.add(
-                choice(["LSTM", "GRU", "RNN"]), (hidden, r(0, 2), sequence), (h if sequence else 1, 1, hidden)
+                choice(["LSTM", "GRU", "RNN"]) + ("" if ways == 1 else "_BIDIRECTIONAL"),
+                (hidden, r(0, 2), sequence),
+                (h if sequence else 1, 1, ways * hidden),
             )
         elif pick == "attention" and w == 1 and c < 40:
             kv = r(1, 3)
-            self.add("ATTENTION", (kv * r(1, 3), kv, r(1, 7), h + r(0, 9), b))
+            heads = (kv * r(1, 3), kv, r(1, 7))
+            if choice([0, 1]):
+                self.add("ATTENTION", (*heads, h + r(0, 9), b))
+            else:
+                self.add("SELF_ATTENTION", (*heads, b))
         elif pick == "quantize" and r(0, 2) == 0:
             f = choice(FORMATS)
             self.add("QUANTIZE", (f,))
@@ -224,6 +253,7 @@ class Net:
 with open(folder + "/nets.h", "w") as lines, open(folder + "/rows.inc", "w") as rows:
     for i in range(count):
         net = Net(f"net{i}")
+        net.more_inputs()
         for _ in range(r(1, 30)):
             net.step()
         if net.n == 0:

@@ -64,6 +64,7 @@ int cudaGetDeviceCount(int *n) { return *n = 1, 0; }
 int cudaDriverGetVersion(int *v) { return *v = 13000, 0; }
 int cudaRuntimeGetVersion(int *v) { return *v = 13000, 0; }
 int cudaGetLastError(void) { return 0; }
+int cudaPeekAtLastError(void) { return 0; }
 int cudaMalloc(void **p, size_t n) { return LOAD, calls++, mem_alloc((dptr *)p, n); }
 int cudaFree(void *p) { return LOAD, calls++, mem_free((dptr)p); }
 int cudaMallocPitch(void **p, size_t *pitch, size_t w, size_t h) {

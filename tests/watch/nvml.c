@@ -7,6 +7,7 @@
      lost                  device 1 does not answer
      mig                   device 0 is divided in two
      soc                   no memory of its own
+     wave                  a device is a tenth fuller at every call, to nine of them, and then empty
      dirty                 names with control characters, not ended
    Compiled with -DOLD it has the first forms of the calls only. */
 #include <stdio.h>
@@ -30,7 +31,7 @@ typedef struct {
 #define GIB (1ULL << 30)
 #define RESERVED (GIB / 2)
 
-static unsigned calls;
+static unsigned calls, waves;
 static char device[64][4]; /* a device's handle, and of its parts */
 
 static int fails(const char *name) {
@@ -123,6 +124,8 @@ int nvmlDeviceGetMemoryInfo(void *handle, memory_v1 *m) {
     return 3;
   m->total = (part(handle) ? 10 : 80) * GIB;
   m->free = m->total - RESERVED - (number(handle) + 1) * GIB;
+  if (mode("wave"))
+    m->free = m->total - waves++ % 10 * (m->total / 10);
   m->used = m->total - m->free;
   return 0;
 }

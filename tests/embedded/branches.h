@@ -1,0 +1,20 @@
+/* a network of tests/embedded/random_nets.py, whose own arena is a sixth above the planned one */
+VRAM_NET_BEGIN_WITH(branches, I4, 2, 7, 6, 8, 64, NONE);
+VRAM_NET_KEEP(branches, v0, input);
+VRAM_NET_INPUT(branches, v1, v0, F32, 5, 9, 3);
+VRAM_NET_KEEP(branches, v2, v1);
+VRAM_NET_INPUT(branches, v3, v2, I4, 8, 5, 3);
+VRAM_NET_CONV2D(branches, v4, v3, 5, 2, 4, 1, 2, VALID, 0);
+VRAM_NET_CONV2D_FULL(branches, v5, v4, 5, 2, 2, 2, 1, 3, 3, SAME, 5, 0);
+VRAM_NET_CONV2D(branches, v6, v5, 11, 3, 1, 2, 2, SAME, 0);
+VRAM_NET_SLICE(branches, v7, v6, 2, 1, 2);
+VRAM_NET_KEEP(branches, v8, v7);
+VRAM_NET_DEPTHWISE_CONV2D(branches, v9, v8, 1, 3, 1, 1, 1, SAME, 1);
+VRAM_NET_CONV2D(branches, v10, v9, 4, 3, 2, 1, 3, SAME, 0);
+VRAM_NET_FROM(branches, v11, v10, v0);
+VRAM_NET_ACTIVATION(branches, v12, v11);
+VRAM_NET_FROM(branches, v13, v12, v2);
+VRAM_NET_ACTIVATION(branches, v14, v13);
+VRAM_NET_FROM(branches, v15, v14, v8);
+VRAM_NET_ACTIVATION(branches, v16, v15);
+VRAM_NET_END(branches, v16);

@@ -1,0 +1,307 @@
+/* vram emit --weights: the constants of a .tflite file as C arrays, with the multipliers and shifts
+   that kernels of integers take (TFLite's and CMSIS-NN's: QuantizeMultiplier). */
+#include "vram_model.h"
+#include "vram_net.h"
+
+#include <limits.h>
+#include <math.h>
+
+typedef struct weights_job {
+  const char *upper;
+  const vram_net *net;
+  const model_file *m;
+  FILE *from, *to;
+  uint64_t bytes; /* of the arrays of one operator */
+} weights_job;
+
+/* A dtype of the file as a type of C, and the bytes of one element in an array; NULL: none. */
+static const char *c_type(vram_dtype d, uint32_t *bytes) {
+  *bytes = d == VRAM_I64 ? 8 : d == VRAM_I32 || d == VRAM_F32 ? 4 : d == VRAM_I16 ? 2 : 1;
+  switch ((int)d) {
+  case VRAM_I64:
+    return "int64_t";
+  case VRAM_I32:
+    return "int32_t";
+  case VRAM_I16:
+    return "int16_t";
+  case VRAM_I8:
+    return "int8_t";
+  case VRAM_U8:
+  case VRAM_I4: /* two to a byte */
+    return "uint8_t";
+  case VRAM_F16:
+    *bytes = 2;
+    return "uint16_t";
+  case VRAM_F32:
+    return "float";
+  default:
+    return NULL;
+  }
+}
+
+static int read_at(weights_job *w, uint64_t offset, void *to, size_t bytes) {
+  return offset <= LONG_MAX && !fseek(w->from, (long)offset, SEEK_SET) &&
+         fread(to, 1, bytes, w->from) == bytes;
+}
+
+static uint64_t bytes_at(const uint8_t *b, uint32_t n) {
+  uint64_t v = 0;
+  while (n--)
+    v = v << 8 | b[n];
+  return v;
+}
+
+/* One element, little-endian in the file. */
+static void put_element(FILE *f, vram_dtype d, const uint8_t *b, uint32_t bytes) {
+  const uint64_t v = bytes_at(b, bytes);
+  if (d == VRAM_F32) {
+    const uint32_t bits = (uint32_t)v;
+    char text[40];
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    snprintf(text, sizeof text, "%.9g", (double)x);
+    if (isfinite(x))
+      fprintf(f, "%s%sF", text, strpbrk(text, ".e") ? "" : ".0");
+    else
+      fprintf(f, "%s1e39F", x < 0 ? "-" : ""); /* infinite; so is what was no number */
+  } else if (d == VRAM_I64)
+    fprintf(f, "INT64_C(%" PRId64 ")", (int64_t)v);
+  else if (d == VRAM_I32)
+    fprintf(f, "%" PRId64, (int64_t)(int32_t)(uint32_t)v);
+  else if (d == VRAM_I16)
+    fprintf(f, "%d", (int)(int16_t)(uint16_t)v);
+  else if (d == VRAM_I8)
+    fprintf(f, "%d", (int)(int8_t)(uint8_t)v);
+  else
+    fprintf(f, "%u", (unsigned)v);
+}
+
+static void put_begin(weights_job *w, const char *type, const char *name, const char *what,
+                      uint64_t count, uint64_t bytes) {
+  fprintf(w->to, "static const %s %s_%s_%s[%" PRIu64 "] = {", type, w->net->name, what, name,
+          count);
+  w->bytes += bytes;
+}
+
+/* The bytes of a constant, some at a time; 0: the file cannot be read. */
+static int put_constant(weights_job *w, const vram_file_tensor *t, const char *name,
+                        const char *what) {
+  uint8_t some[4096];
+  uint32_t each, i;
+  const char *const type = c_type(t->dtype, &each);
+  uint64_t at = 0;
+  if (!type || t->bytes % each)
+    return fprintf(w->to, "/* %s %s: a type that C has not */\n", name, what), 1;
+  put_begin(w, type, name, what, t->bytes / each, t->bytes);
+  while (at < t->bytes) {
+    const uint32_t n = (uint32_t)(t->bytes - at < sizeof some ? t->bytes - at : sizeof some);
+    if (!read_at(w, t->offset + at, some, n))
+      return 0;
+    for (i = 0; i < n; i += each) {
+      fprintf(w->to, "%s", (at + i) / each % 16 ? " " : "\n    ");
+      put_element(w->to, t->dtype, some + i, each);
+      fprintf(w->to, ",");
+    }
+    at += n;
+  }
+  fprintf(w->to, "\n};\n");
+  return 1;
+}
+
+/* ---- scales ---- */
+
+/* QuantizeMultiplier of tensorflow/lite/kernels/internal/quantization_util.cc: the number is
+   multiplier / 2^31 * 2^shift. */
+static int32_t multiplier_of(double number, int *shift) {
+  int64_t fixed;
+  *shift = 0;
+  if (!(number > 0) || number > 1e300)
+    return 0;
+  for (; number >= 1; number /= 2)
+    ++*shift;
+  for (; number < 0.5; number *= 2)
+    --*shift;
+  fixed = (int64_t)(number * 2147483648.0 + 0.5);
+  if (fixed == INT64_C(2147483648)) {
+    fixed /= 2;
+    ++*shift;
+  }
+  if (*shift < -31) {
+    *shift = 0;
+    return 0;
+  }
+  return (int32_t)fixed;
+}
+
+typedef struct scale_of { /* an activation */
+  double scale;
+  int64_t zero_point;
+  int is_known;
+} scale_of;
+
+static double float_at(weights_job *w, uint64_t offset, int *ok) {
+  uint8_t b[4];
+  uint32_t bits;
+  float x = 0;
+  *ok &= offset && read_at(w, offset, b, sizeof b);
+  if (*ok) {
+    bits = (uint32_t)bytes_at(b, 4);
+    memcpy(&x, &bits, sizeof x);
+  }
+  return (double)x;
+}
+
+static scale_of activation(weights_job *w, const vram_file_name *x) {
+  const vram_file_operand *o;
+  scale_of s = {0, 0, 0};
+  uint8_t b[8];
+  for (o = x ? w->m->f.operand_first : NULL; o; o = o->next)
+    if (o->number == x->number && o->scale_offset && o->has_zero_point) {
+      s.is_known = 1;
+      s.scale = float_at(w, o->scale_offset, &s.is_known);
+      if (!read_at(w, o->zero_point_offset, b, sizeof b))
+        s.is_known = 0;
+      else
+        s.zero_point = (int64_t)bytes_at(b, 8);
+      break;
+    }
+  return s;
+}
+
+/* Multipliers and shifts, one for each scale of the weights. */
+static int put_scales(weights_job *w, const vram_file_node *n, const vram_file_name *input,
+                      const vram_file_tensor *t, const char *name) {
+  const scale_of x = activation(w, input), y = activation(w, n->output);
+  uint32_t i;
+  int shift, pass, ok = 1;
+  if (!x.is_known || !y.is_known || !t->scales || !t->scale_offset)
+    return 1;
+  fprintf(w->to,
+          "enum { %s_input_zero_point_%s = %" PRId64 ", %s_output_zero_point_%s = %" PRId64 " };\n",
+          w->net->name, name, x.zero_point, w->net->name, name, y.zero_point);
+  for (pass = 0; pass < 2; pass++) {
+    put_begin(w, "int32_t", name, pass ? "shift" : "multiplier", t->scales,
+              4 * (uint64_t)t->scales);
+    for (i = 0; i < t->scales && ok; i++) {
+      const double s = float_at(w, t->scale_offset + 4 * (uint64_t)i, &ok);
+      const int32_t m = multiplier_of(x.scale * s / y.scale, &shift);
+      fprintf(w->to, "%s%" PRId32 ",", i % 16 ? " " : "\n    ", pass ? (int32_t)shift : m);
+    }
+    fprintf(w->to, "\n};\n");
+  }
+  return ok;
+}
+
+/* ---- operators ---- */
+
+/* Is this name of the text made of that of the file (`;` and the like are `_` there)? */
+static int is_name_of(const char *text, const char *name, uint32_t len) {
+  uint32_t i;
+  while (len && *name == '/')
+    name++, len--;
+  for (i = 0; i < len && text[i]; i++)
+    if (text[i] != name[i] && text[i] != '_')
+      return 0;
+  return i == len && (!text[i] || !strcmp(text + i, ".linear"));
+}
+
+static const vram_net_line *line_of(const weights_job *w, const vram_file_node *n) {
+  char name[MAX_NODE_NAME];
+  uint32_t i;
+  for (i = 0; i < w->net->nline; i++) {
+    const vram_net_line *const l = w->net->line + i;
+    if (!l->node || !l->weight_bytes)
+      continue;
+    vram_node_name(l->node, name, sizeof name);
+    if (is_name_of(name, n->name, n->name_len))
+      return l;
+  }
+  return NULL;
+}
+
+static int is_word(const vram_file_node *n, const char *op) {
+  return strlen(op) == n->op_len && !memcmp(op, n->op, n->op_len);
+}
+
+/* All constants of an operator that are no sizes, axes or the like. */
+static int put_operator(weights_job *w, const vram_file_node *n, uint32_t number) {
+  const int is_conv = is_word(n, "CONV_2D") || is_word(n, "DEPTHWISE_CONV_2D") ||
+                      is_word(n, "FULLY_CONNECTED"),
+            is_transposed = is_word(n, "TRANSPOSE_CONV");
+  const vram_net_line *const line = line_of(w, n);
+  const vram_file_name *x = n->input, *const data =
+                                          is_transposed && x && x->next ? x->next->next : x;
+  char name[96], what[24], other[64];
+  uint32_t i;
+  int seen = 0;
+  snprintf(other, sizeof other, "op%" PRIu32, number);
+  snprintf(name, sizeof name, "%s", line ? line->y : other);
+  w->bytes = 0;
+  for (i = 0; x; x = x->next, i++) {
+    const vram_file_tensor *const t = x->len ? vram_file_find(&w->m->f, x->name, x->len) : NULL;
+    const int has_role = is_conv || is_transposed;
+    if (!t ||
+        (!has_role && (t->dtype == VRAM_I32 || t->dtype == VRAM_I64 || t->dtype == VRAM_BOOL)) ||
+        (is_transposed && !i))
+      continue;
+    if (!seen++)
+      fprintf(w->to, "\n/* %.*s %.*s */\n", (int)n->op_len, n->op, (int)n->name_len, n->name);
+    if (has_role)
+      snprintf(what, sizeof what, "%s", i == 1 ? "weights" : "bias");
+    else
+      snprintf(what, sizeof what, "input%" PRIu32, i);
+    if (!put_constant(w, t, name, what))
+      return 0;
+    if (has_role && i == 1 && !put_scales(w, n, data, t, name))
+      return 0;
+  }
+  if (seen && line && w->bytes != line->weight_bytes)
+    fprintf(w->to, "/* %" PRIu64 " bytes; the line counts %" PRIu64 " */\n", w->bytes,
+            line->weight_bytes);
+  return 1;
+}
+
+int weights_write(const char *path, const char *model, const vram_net *net, const char *upper) {
+  const vram_file_node *n;
+  weights_job w;
+  model_file m;
+  cmd_output out;
+  uint32_t number = 0;
+  int status, ok = 1;
+  memset(&w, 0, sizeof w);
+  if (model_sniff(model) != VRAM_FILE_TFLITE) {
+    cmd_say("%s: no TFLite file, whose constants alone are written: not with --weights", model);
+    return USAGE;
+  }
+  status = model_file_open(&m, model);
+  w.upper = upper;
+  w.net = net;
+  w.m = &m;
+  w.from = status ? NULL : fopen(m.path, "rb");
+  if (!status && !w.from)
+    status = cmd_cannot("open", m.path, USAGE);
+  if (!status)
+    status = cmd_output_open(&out, path);
+  if (!status) {
+    w.to = out.file;
+    fprintf(
+        w.to,
+        "/* The constants of %s: made by vram emit %s --weights. Two values of int4 to a byte,\n"
+        "   the lower half first; f16 as its 16 bits. */\n"
+        "#ifndef %s_WEIGHTS_H\n#define %s_WEIGHTS_H\n#include <stdint.h>\n",
+        net->name, VRAM_VERSION, upper, upper);
+    for (n = m.f.node_first; n && ok; n = n->next)
+      ok = put_operator(&w, n, number++);
+    fprintf(w.to, "\n#endif\n");
+    if (ok)
+      status = cmd_output_commit(&out, 0);
+    else {
+      cmd_output_drop(&out);
+      status = cmd_cannot("read", m.path, OTHER);
+    }
+  }
+  if (w.from)
+    fclose(w.from);
+  model_file_close(&m);
+  return status;
+}
