@@ -205,8 +205,12 @@ if have nvcc; then
   (cd "$work/page" && before_fake ./leak) >"$work/output" 2>&1
   same "a leak, output" "$work/wanted" "$work/output"
   for e in cuda_leak cuda_pool cuda_checkpoint; do
-    cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread
-    cell "$e, nvcc, C++" nvcc -x cu -o "$work/$e" examples/$e.c
+    # cuda_leak has all of the library in it; the others get that of ./vram
+    own="-DVRAM_IMPLEMENTATION_INCLUDED" library=build/tool/vram_impl.o
+    [ $e != cuda_leak ] || own= library=
+    cell "$e, nvcc" nvcc $own -o "$work/$e" examples/$e.c $library -ldl -lpthread
+    cell "$e, nvcc, C++" nvcc $own -x cu -c -o "$work/$e.o" examples/$e.c
+    cell "$e, nvcc, C++, link" nvcc -o "$work/$e" "$work/$e.o" $library
     cell "$e runs" "$work/$e"
   done
 else skip "no nvcc: rerouting beside CUDA's headers"; fi

@@ -88,6 +88,10 @@ for f in step.pickle step.json; do
 done
 ./vram replay tests/traces/late.pickle --json >$work/json
 cell "a recording that begins late" grep -q '"before":12,.*"requested_bytes":57658840,.*"recorded_reserved_bytes":138412032' $work/json
+# PyTorch 2.15 with stacks="all" (nullgpu): three entries of `x = zeros(64, 1000); w = zeros(1000, 1000); (x @ w).relu().sum().backward()`;
+# who asked is a line of the program, in backward's thread what is called, not what recorded it or makes tensors
+cell "frames of an unwinder: C++" sh -c "./vram replay tests/traces/backward.json | grep -q 'entry 2, libtorch_cpu.so:26693922 at::TensorIteratorBase::allocate_or_resize_outputs$'"
+cell "frames of an unwinder: Python" sh -c "./vram replay tests/traces/backward.json --snapshot $work/frames.json >$work/log && grep -q '\"snap.py:4 step\"' $work/frames.json"
 cat tests/traces/step.pickle | ./vram replay - --json | sed 's/standard input/tests\/traces\/step.pickle/' >$work/found
 ./vram replay tests/traces/step.pickle --json >$work/json
 same "standard input" $work/json $work/found

@@ -866,9 +866,6 @@ static int plan_arguments(plan_job *p, int argc, char **argv) {
   if ((p->j.json || p->j.csv || cmd_is_output(p->j.svg)) && (p->moves || p->j.table))
     return cmd_bad("standard output is taken by --json, --csv or --svg -: no place for",
                    p->moves ? "--moves" : "--table", NULL);
-  if (p->j.parallel.pp > 1)
-    return cmd_bad("there is no plan of a pipeline (vram estimate --checkpoint layers plays it):",
-                   p->j.spec, NULL);
   return plan_check_torch(p);
 }
 

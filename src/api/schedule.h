@@ -198,12 +198,12 @@ typedef struct vram_planned_step {
    PyTorch would run it, and what counts is report.fits of that step (with o->replay: the whole run
    finds its memory). What the chain says is only the guide: it holds all gradients from the
    beginning, PyTorch's step does not. max_stages as vram_chain_cut has it. Under a wrapper that
-   gathers parameters for units (o->parallel: fsdp1, fsdp2, ds3), where the model has units, calls
-   are around whole units, as vram_graph_unit_ranges has them: those that save most for what runs
-   again, as many as the played step needs; there is no chain then and no schedule, span is NULL. A
-   budget that no plan fits is no error: feasible is 0. Errors as vram_chain_cut and vram_step;
-   VRAM_ERR_MEMORY: the allocator gave none. vram_step_plan_free gives the memory back; not needed
-   after an error. */
+   gathers parameters for units (o->parallel: fsdp1, fsdp2, ds3), and in a pipeline, where the model
+   has units, calls are around whole units, as vram_graph_unit_ranges has them, of a pipeline those
+   of the rank's stages: those that save most for what runs again, as many as the played step needs;
+   there is no chain then and no schedule, span is NULL. A budget that no plan fits is no error:
+   feasible is 0. Errors as vram_chain_cut and vram_step; VRAM_ERR_MEMORY: the allocator gave none.
+   vram_step_plan_free gives the memory back; not needed after an error. */
 VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options *o,
                                     uint32_t max_stages, const vram_allocator *allocator,
                                     vram_planned_step *plan, vram_error *err);
