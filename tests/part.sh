@@ -32,6 +32,15 @@ same() { # same NAME FILE FILE: and there is something to compare, unless /dev/n
     head -15 "$work/log"
   fi
 }
+library() { # library DIR: a cc in it, for which an implementation is already there: that of ./vram
+  mkdir -p "$1"
+  cat >"$1/cc" <<END
+#!/bin/sh
+for word; do case \$word in -c | -fsyntax-only) exec $(command -v cc) "\$@" ;; esac; done
+exec $(command -v cc) -DVRAM_IMPLEMENTATION_INCLUDED "\$@" "$PWD/build/tool/vram_impl.o"
+END
+  chmod +x "$1/cc"
+}
 add() { # adds the counts of lines `...: N passed, N failed` in a file
   counts=$(sed -n 's/.*: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p' "$1" |
     awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }')

@@ -132,6 +132,12 @@ while read -r model wanted; do
   done
   if [ "$found" = " $wanted" ]; then ok; else bad "$model: $found, TFLM with CMSIS-NN: $wanted"; fi
 done <tests/golden/tflm/cmsis.txt
+while read -r model wanted; do
+  case $model in '#'*) continue ;; esac
+  found=$(./vram estimate --embedded tests/golden/tflm/$model --tflm-version 2024-11 --csv | awk -F, '$1 == "32" { print $3, $2 }')
+  if [ "$found" = "$wanted" ]; then ok; else bad "$model: $found, TFLM of 2024: $wanted"; fi
+done <tests/golden/tflm/older.txt
+refuse "an operator of an older version" "PRELU: no kernel" ./vram estimate --embedded tests/golden/tflm/net0.tflite --tflm-version 2024-11
 if python3 -c 'import tflite_micro' 2>/dev/null; then
   cell "against TFLM's interpreter" python3 tests/embedded/tflm_nets.py --check ./vram tests/golden/tflm/*.tflite tests/golden/tflite/tiny_i8io.tflite
 else skip "no tflite-micro for python3: TFLM's interpreter itself"; fi

@@ -151,7 +151,12 @@ if have nvcc; then
   nvcc_on_fake ordinary.cpp -std=c++17 -DBEFORE
   nvcc_on_fake thrust.cu -std=c++17 -DBEFORE
   have clang++ && nvcc_on_fake ordinary.cpp -std=c++17 -ccbin clang++
-  if [ -e "$cuda/include/nvtx3/nvtx3.hpp" ]; then nvcc_on_fake nvtx.cpp -std=c++17
+  if [ -e "$cuda/include/nvtx3/nvtx3.hpp" ]; then
+    nvcc_on_fake nvtx.cpp -std=c++17
+    cell "cuda_allocators" nvcc -std=c++17 -cudart shared $leave -o "$work/one" examples/cuda_allocators.cu "$impl"
+    sed -n '/&& \.\/cuda_allocators$/,/^```cpp/p' docs/cuda.md | sed -n '/^```text$/,/^```$/p' | sed '1d;$d' >"$work/wanted"
+    before_fake "$work/one" >"$work/output" 2>&1
+    same "cuda_allocators, output" "$work/wanted" "$work/output"
   else skip "no NVTX"; fi
   # RMM, its logger and its CCCL as pip has them: pip install --target DIR librmm-cu13
   if [ -e "${RMM:-/none}/librmm/include/rmm/version_config.hpp" ]; then
@@ -200,8 +205,12 @@ if have nvcc; then
   (cd "$work/page" && before_fake ./leak) >"$work/output" 2>&1
   same "a leak, output" "$work/wanted" "$work/output"
   for e in cuda_leak cuda_pool cuda_checkpoint; do
-    cell "$e, nvcc" nvcc -o "$work/$e" examples/$e.c -ldl -lpthread
-    cell "$e, nvcc, C++" nvcc -x cu -o "$work/$e" examples/$e.c
+    # cuda_leak has all of the library in it; the others get that of ./vram
+    own="-DVRAM_IMPLEMENTATION_INCLUDED" library=build/tool/vram_impl.o
+    [ $e != cuda_leak ] || own= library=
+    cell "$e, nvcc" nvcc $own -o "$work/$e" examples/$e.c $library -ldl -lpthread
+    cell "$e, nvcc, C++" nvcc $own -x cu -c -o "$work/$e.o" examples/$e.c
+    cell "$e, nvcc, C++, link" nvcc -o "$work/$e" "$work/$e.o" $library
     cell "$e runs" "$work/$e"
   done
 else skip "no nvcc: rerouting beside CUDA's headers"; fi

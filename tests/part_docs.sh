@@ -11,7 +11,8 @@ mkdir -p "$work/tree/build" "$work/block"
 for f in *; do
   case $f in build | vram-*.tar.gz) ;; *) cp -Rp "$f" "$work/tree" ;; esac
 done
-cp -p build/models.h "$work/tree/build" # what is built there is up to date
+cp -Rp build/models.h build/tool "$work/tree/build" # what is built there is up to date (part install builds it anew)
+library "$work/bin"
 docs="README.md CONTRIBUTING.md docs/*.md"
 
 # A. blocks
@@ -26,7 +27,10 @@ commands() { # commands STATUS: those of $block
     skip "not Linux: $place"
     return
   fi
-  (unset MAKE MAKEFLAGS MAKELEVEL MFLAGS && cd "$work/tree" && sh -e "$block.body") >"$work/output" 2>&1 </dev/null
+  # a program of examples/ gets the library that is there (part examples)
+  path=$PATH
+  grep -q '^cc.* examples/' "$block.body" && path=$work/bin:$PATH
+  (unset MAKE MAKEFLAGS MAKELEVEL MFLAGS && cd "$work/tree" && PATH=$path sh -e "$block.body") >"$work/output" 2>&1 </dev/null
   status=$?
   if [ $status = "$1" ]; then ok; else
     bad "$place ends with $status"

@@ -5,7 +5,9 @@ rm -rf "$work"
 mkdir -p "$work/tree"
 cp -R vram vram.h vram_cuda.h examples "$work/tree" # what the commands write stays there
 strict="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror"
-run() { (cd "$work/tree" && sh -c "$1") >"$work/output" 2>&1; }
+# the implementation is the same in all: one brings its own, the others get the one that the command has
+library "$work/bin"
+run() { (cd "$work/tree" && PATH=$path sh -c "$1") >"$work/output" 2>&1; }
 by_command() { # by_command FILE STATUS: the command, then what it prints, up to an empty line or the end
   awk '
     /^#!/ { next }
@@ -35,7 +37,8 @@ by_command() { # by_command FILE STATUS: the command, then what it prints, up to
 for f in examples/*.c; do
   case $f in
   *_vram.c) ;; # the second file of an example
-  *) have cc && by_command "$f" 0 || skip "no cc: $f" ;;
+  *) case $f in *two_units*) path=$PATH ;; *) path=$work/bin:$PATH ;; esac
+    have cc && by_command "$f" 0 || skip "no cc: $f" ;;
   esac
   # what the example itself says; the implementation behind it is another part's (link)
   cell "$f, C99" "${CC:-cc}" -std=c99 $strict -DVRAM_IMPLEMENTATION_INCLUDED -fsyntax-only "$f"
@@ -43,6 +46,7 @@ for f in examples/*.c; do
     have $cc && cell "$f, C++11, $cc" $cc -std=c++11 $strict -DVRAM_IMPLEMENTATION_INCLUDED -x c++ -fsyntax-only "$f"
   done
 done
+path=$PATH
 by_command examples/ci_gate.sh 3
 gate() { # gate STATUS TEXT ARGUMENTS
   run "VRAM=./vram sh examples/ci_gate.sh $3"

@@ -106,8 +106,8 @@ by_pkg_config() { # by_pkg_config NAME OPTIONS...
     # pkg-config quotes for the shell
     eval "set -- $flags"
     cell "$name, $language" $compile $strict "$@" $consumer/$source -c -o "$work/main.o"
-    # the implementation in C is that of the program in C++, too
-    [ $language = c++ ] || cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
+    # the implementation in C is that of the program in C++, too, and of what is installed elsewhere
+    [ -e "$work/vram.o" ] || cell "$name, $language" $compile $strict "$@" $consumer/vram.c -c -o "$work/vram.o"
     cell "$name, $language, link" ${compile%% *} "$work/main.o" "$work/vram.o" -o "$work/program"
     runs "$name, $language, run" "$work/program"
     eval "set -- $libs"

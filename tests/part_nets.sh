@@ -4,11 +4,12 @@ rm -rf "$work" && mkdir -p "$work"
 if ! have python3; then
   skip "no python3 (tests/embedded/random_nets.py)"
 else
-  cell "library" ${CC:-cc} -std=c99 -O0 -c tests/impl.c -o "$work/impl.o"
+  library=build/plain/impl.o
+  cell "library" "$MAKE" -s --no-print-directory $library
   for seed in 1 2 3 ${LONG:+4 5 6 7 8 9 10 11 12}; do
     cell "networks of seed $seed" python3 tests/embedded/random_nets.py 100 "$seed" "$work"
     rm -f "$work/random"
-    cell "seed $seed compiles" ${CC:-cc} -std=c99 -Wall -Wextra -Werror -I "$work" tests/embedded/random_nets.c "$work/impl.o" -o "$work/random"
+    cell "seed $seed compiles" ${CC:-cc} -std=c99 -Wall -Wextra -Werror -I "$work" tests/embedded/random_nets.c $library -o "$work/random"
     "$work/random" "$work" >"$work/log" 2>&1
     grep -v ' passed, ' "$work/log" | head -n 20
     grep -q ' passed, ' "$work/log" || bad "seed $seed stopped"
@@ -22,7 +23,7 @@ else
   echo '#include "plans.h"' >>"$work/nets.h"
   if have g++; then
     cell "C++" g++ -x c++ -std=c++11 -w -I "$work" -c tests/embedded/random_nets.c -o "$work/random.o"
-    cell "C++ links" g++ "$work/random.o" "$work/impl.o" -o "$work/random"
+    cell "C++ links" g++ "$work/random.o" $library -o "$work/random"
     cell "C++ gives the same" "$work/random" "$work"
     cp "$work/log" "$work/planned"
     cell "plans" grep -q ' as low as can be, the worst [0-5] % over that$' "$work/planned"

@@ -152,7 +152,7 @@ done
 figures() { sed -n "s/.*\"$1\":{\"peak_requested_bytes\":\([0-9]*\),\"peak_allocated_bytes\":\([0-9]*\),\"device_bytes\":\([0-9]*\).*/\1 \2 \3/p"; }
 number() { sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p"; }
 tiny4="tests/golden/parallel/tiny4.vram --train adamw"
-for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
+for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4 pp=3,microbatches=4 pp=2,schedule=Interleaved1F1B,stages=2+zero1=2 pp=2+fsdp2=2,mp=bf16; do
   if ./vram plan $tiny4 --parallel $spec --budget 1KiB --json >build/part/parallel.out; then bad "a plan of 1 KiB: $spec"; else
     [ $? = 3 ] && ok || bad "vram plan $spec --budget 1KiB"
   fi
@@ -166,7 +166,7 @@ for spec in fsdp2=2,reshard=0+tp=2,sp=1 hsdp=2x2,mp=bf16 fsdp1=4 ds3=2 ddp=4; do
 done
 # twelve layers; names with a number that are of no module are no units to checkpoint
 ./vram plan gpt2 --train adamw --parallel fsdp2=4 --budget 8GiB | grep -q " calls of checkpoint() on 12 units" && ok || bad "units without parameters and operations"
-if ./vram plan $tiny4 --parallel pp=2 --budget 4GiB 2>&1 | grep -q "no plan of a pipeline"; then ok; else bad "a plan of a pipeline"; fi
+if ./vram plan $tiny4 --parallel pp=2,schedule=ZBVZeroBubble --budget 4GiB 2>&1 | grep -q "checkpointed nodes with a schedule that splits backward"; then ok; else bad "a plan of a schedule that splits backward"; fi
 if ./vram plan $tiny4 --parallel ddp=2 --budget 4GiB --moves 2>&1 | grep -qF "to choose from: no '--moves'"; then ok; else bad "moves of many devices"; fi
 # of unequal ranks it is the greatest: here that of rank 0, where without a plan rank 2 is the fullest
 llama8="tests/golden/parallel/llama8.vram --batch 4"

@@ -3,8 +3,8 @@ work=build/writer
 rm -rf $work
 mkdir -p $work/files
 if ! have python3; then skip "no python3"
-elif ! "${CC:-cc}" -std=c99 -O1 -w tests/test_report.c tests/impl.c -o $work/test_report >$work/log 2>&1 ||
-  ! $work/test_report $work/files >$work/log 2>&1; then
+elif ! "$MAKE" -s --no-print-directory build/plain/test_report >$work/log 2>&1 ||
+  ! build/plain/test_report $work/files >$work/log 2>&1; then
   bad "test_report does not build, or writes no files"
   head -15 $work/log
 else

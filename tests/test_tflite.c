@@ -150,6 +150,10 @@ static uint64_t arena(vram_tflm_target target, vram_net_kernels kernels) {
   memset(&o, 0, sizeof o);
   o.target = target;
   o.kernels = target == VRAM_TFLM_PYTHON ? VRAM_KERNELS_NONE : kernels;
+  if (target == VRAM_TFLM_32_ARM) { /* of an older version TFLM's own kernels alone */
+    o.kernels = VRAM_KERNELS_NONE;
+    o.version = VRAM_TFLM_2024_11;
+  }
   r = vram_tflm_plan(&file, &o, mem, need, &t, &error);
   CHECK(r ? *error.text : t.arena_bytes >= t.used_bytes && t.used_bytes > t.tail_bytes);
   if (!r)

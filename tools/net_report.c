@@ -14,6 +14,11 @@
 #include NET_FILE
 #else
 #define VRAM_IMPLEMENTATION
+#define VRAM_NO_KV
+#define VRAM_NO_MODEL
+#define VRAM_NO_READ
+#define VRAM_NO_STEP
+#define VRAM_NO_WRITE
 #include "../vram.h"
 
 #include NET_FILE

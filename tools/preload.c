@@ -31,6 +31,12 @@ typedef int vram_run_needs_64_bit;
 #define VRAM_CUDA_IMPLEMENTATION
 #define VRAM_CUDA_DLOPEN
 #define VRAM_STATIC
+#define VRAM_NO_KV
+#define VRAM_NO_MODEL
+#define VRAM_NO_NET
+#define VRAM_NO_PLAN
+#define VRAM_NO_READ
+#define VRAM_NO_STEP
 #include "preload.h"
 #include "preload_c10.h"
 #include "preload_libc.h"

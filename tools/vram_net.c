@@ -16,6 +16,7 @@ typedef struct net_job {
   uint64_t tflm_bytes; /* the arena in TensorFlow Lite Micro's order */
   net_banks banks;
   tflm_arenas tflm; /* of a .tflite file, what its interpreter needs */
+  vram_tflm_version tflm_version;
   int wants_tflm, is_least, has_format, has_kernels, has_flash, has_sram;
 } net_job;
 
@@ -65,7 +66,8 @@ int net_bank(net_banks *b, const char *v) {
 
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
-  static const char own[] = "--net --flash --sram --format --align --kernels --svg --bank --tflm";
+  static const char own[] =
+      "--net --flash --sram --format --align --kernels --svg --bank --tflm --tflm-version";
   const char *const best = cmd_nearest_of(own, a);
   char expected[64];
   int64_t count;
@@ -84,7 +86,13 @@ static int net_option(net_job *n, const char *a, const char *v) {
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--bank"))
     return net_bank(&n->banks, v) ? 2 : 0;
-  if (!strcmp(a, "--net"))
+  if (!strcmp(a, "--tflm-version")) {
+    i = net_choice("unknown version", v, vram_tflm_version_name, VRAM_TFLM_VERSION_COUNT);
+    if (i < 0)
+      return 0;
+    n->tflm_version = (vram_tflm_version)i;
+    n->wants_tflm = 1;
+  } else if (!strcmp(a, "--net"))
     n->name = v;
   else if (!strcmp(a, "--svg"))
     n->svg = v;
@@ -538,7 +546,7 @@ int net_command(int argc, char **argv) {
     return status;
   n.j.model = n.path;
   if (n.wants_tflm)
-    return tflm_report(n.path, &n.j, n.kernels);
+    return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
   status = model_read(n.path, &n.j, &text, &len);
   if (!status && net_is_lines(n.path, text, len)) {
     status = net_lines(&n, text, len);

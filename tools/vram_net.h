@@ -44,6 +44,7 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
 
 int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to);
 /* estimate --embedded --tflm: with its parts. */
-int tflm_report(const char *path, const job *j, vram_net_kernels kernels);
+int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
+                vram_tflm_version version);
 
 #endif

@@ -17,8 +17,16 @@ typedef struct rank_plan {
   uint64_t fuller_bytes;   /* what it takes */
   uint32_t of[RANKS], nof; /* the first rank of the fullest classes */
   uint32_t tried[RANKS + 1], ntried;
-  uint64_t smallest; /* budget that has a plan for each of them */
+  uint64_t smallest;     /* budget that has a plan for each of them */
+  uint32_t calls, units; /* of checkpoint(), and what there is to choose from */
 } rank_plan;
+
+typedef struct stage_plan { /* of a pipeline: for one rank of a stage, or of several of one rank */
+  uint32_t rank, calls, units, tries;
+  uint64_t cost; /* of what runs again */
+  char *nodes;
+  int feasible;
+} stage_plan;
 
 static void rank_plan_end(rank_plan *p) {
   if (p->j->planned.memory)
@@ -54,7 +62,7 @@ static int every_layer(rank_plan *p) {
   const vram_graph *g = &p->l.g;
   vram_step_options o = p->j->o;
   const vram_words units = o.parallel->units;
-  const int by_unit = p->j->planned.nunit != 0;
+  const int by_unit = p->units != 0;
   vram_range *list;
   vram_error err;
   void *scratch;
@@ -177,10 +185,106 @@ static int smallest_of_others(rank_plan *p, const char *text, size_t len) {
   return status;
 }
 
+/* ---- pipelines: what a rank runs again lies in its own stages ---- */
+
+static int plan_stage(rank_plan *p, const char *text, size_t len, uint32_t rank, stage_plan *to) {
+  const vram_planned_step *q = &p->j->planned;
+  const int status = plan_rank(p, text, len, rank);
+  if (status)
+    return status;
+  free(to->nodes);
+  to->nodes = p->nodes;
+  p->nodes = NULL;
+  to->rank = rank;
+  to->calls = q->nrange;
+  to->units = q->nunit;
+  to->cost = q->cost - q->cost_plain;
+  to->feasible = q->feasible;
+  return FITS;
+}
+
+/* What is planned for all stages is in place of what was planned for the last one. */
+static int stages_join(rank_plan *p, const stage_plan *at, uint32_t n) {
+  vram_planned_step *q = &p->j->planned;
+  size_t bytes = 1, used = 0;
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    bytes += strlen(at[i].nodes) + 1;
+  free(p->nodes);
+  p->nodes = (char *)malloc(bytes);
+  if (!p->nodes)
+    return cmd_no_memory();
+  *p->nodes = 0;
+  p->calls = p->units = 0;
+  q->cost = q->cost_plain;
+  q->feasible = 1;
+  for (i = 0; i < n; i++) {
+    const size_t len = strlen(at[i].nodes);
+    if (len && used)
+      p->nodes[used++] = ',';
+    memcpy(p->nodes + used, at[i].nodes, len + 1);
+    used += len;
+    p->calls += at[i].calls;
+    p->units += at[i].units;
+    q->cost += at[i].cost;
+    q->feasible &= at[i].feasible;
+  }
+  return FITS;
+}
+
+/* A plan for a rank of each place; where another one of it does not fit with that, for that one. */
+static int stages_plan(rank_plan *p, const char *text, size_t len, stage_plan *at) {
+  const uint32_t n = p->j->parallel.pp;
+  const uint32_t each = (uint32_t)(vram_parallel_world(&p->j->parallel) / n); /* outermost */
+  uint32_t shown = 0, i;
+  int status = ranks_fullest(p->j, text, len, &shown);
+  for (i = 0; i < n && !status; i++)
+    status = plan_stage(p, text, len, i == shown / each ? shown : i * each, at + i);
+  for (p->fits = 0; !status && !p->fits;) {
+    stage_plan *fuller;
+    status = stages_join(p, at, n);
+    if (!status)
+      status = other_ranks(p, text, len);
+    fuller = at + p->fuller / each;
+    if (status || p->fits || !p->j->planned.feasible || fuller->tries++ == RANKS ||
+        fuller->rank == p->fuller)
+      break;
+    status = plan_stage(p, text, len, p->fuller, fuller);
+  }
+  for (i = 0; i < p->nof && !status; i++) { /* the smallest budget of those that are left */
+    stage_plan other;
+    memset(&other, 0, sizeof other);
+    if (at[p->of[i] / each].rank != p->of[i])
+      status = plan_stage(p, text, len, p->of[i], &other);
+    free(other.nodes);
+  }
+  if (!status) /* whose figures are shown */
+    status = plan_rank(p, text, len, shown);
+  return status ? status : stages_join(p, at, n);
+}
+
+static int plan_pipeline(rank_plan *p, const char *text, size_t len) {
+  const uint32_t n = p->j->parallel.pp;
+  stage_plan *at = (stage_plan *)calloc(n, sizeof *at);
+  uint32_t i;
+  int status;
+  if (!at)
+    return cmd_no_memory();
+  status = stages_plan(p, text, len, at);
+  for (i = 0; i < n; i++)
+    free(at[i].nodes);
+  free(at);
+  return status;
+}
+
 /* For the fullest rank; where another one does not fit with what this one needs, for that one. */
 static int plan_ranks(rank_plan *p, const char *text, size_t len) {
   int status;
   p->one = p->j->rank_given && !p->j->all_ranks;
+  if (p->j->parallel.pp > 1 && !p->one) {
+    status = plan_pipeline(p, text, len);
+    return status ? status : every_layer(p);
+  }
   p->fuller = p->j->at_rank;
   status = p->one ? FITS : ranks_fullest(p->j, text, len, &p->fuller);
   do {
@@ -194,6 +298,8 @@ static int plan_ranks(rank_plan *p, const char *text, size_t len) {
            !was_tried(p, p->fuller));
   if (!status)
     status = smallest_of_others(p, text, len);
+  p->calls = p->j->planned.nrange;
+  p->units = p->j->planned.nunit;
   return status ? status : every_layer(p);
 }
 
@@ -227,11 +333,11 @@ static void print_plan(const rank_plan *p) {
   row(p, q->feasible ? "planned" : "smallest", &q->report, q->cost);
   printf("%s", cmd_plain);
   if (p->has_every)
-    row(p, q->nunit ? "every unit" : "every layer", &p->every, p->every_cost);
+    row(p, p->units ? "every unit" : "every layer", &p->every, p->every_cost);
   printf("\n%" PRIu32 " call%s of checkpoint() on %" PRIu32 " %s; smallest budget %s (%" PRIu64
          " bytes)\n",
-         q->nrange, q->nrange == 1 ? "" : "s", q->nunit ? q->nunit : q->chain.nstage,
-         q->nunit ? "units" : "stages", cmd_human(p->smallest), p->smallest);
+         p->calls, p->calls == 1 ? "" : "s", p->units ? p->units : q->chain.nstage,
+         p->units ? "units" : "stages", cmd_human(p->smallest), p->smallest);
   if (q->feasible && !p->fits)
     printf("rank %" PRIu32 " takes %s with them, and does not fit\n", p->fuller,
            cmd_human(p->fuller_bytes));
@@ -264,8 +370,8 @@ static void print_plan_json(const rank_plan *p) {
          p->fits ? "true" : "false");
   printf(",\"budget_bytes\":%" PRIu64 ",\"smallest_budget_bytes\":%" PRIu64 ",\"cost\":%" PRIu64
          ",\"cost_plain\":%" PRIu64 ",\"%s\":%" PRIu32,
-         j->budget, p->smallest, q->cost, q->cost_plain, q->nunit ? "units" : "stages",
-         q->nunit ? q->nunit : q->chain.nstage);
+         j->budget, p->smallest, q->cost, q->cost_plain, p->units ? "units" : "stages",
+         p->units ? p->units : q->chain.nstage);
   printf(",\"checkpoint_nodes\":");
   cmd_json_text(stdout, p->nodes);
   printf(",\"torch\":{");

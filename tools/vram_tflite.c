@@ -82,24 +82,22 @@ int tflite_format(const char *path, vram_net_format *format) {
 
 /* ---- TensorFlow Lite Micro ---- */
 
-/* Targets that have these kernels: the wheel, the last one, has none of CMSIS-NN. */
-static uint32_t tflm_targets(vram_net_kernels kernels) {
-  return kernels == VRAM_KERNELS_NONE ? VRAM_TFLM_TARGET_COUNT : VRAM_TFLM_PYTHON;
+/* Targets of these kernels: the wheel, the last one, has its own of today alone. */
+static uint32_t tflm_targets(const vram_tflm_options *o) {
+  return o->kernels == VRAM_KERNELS_NONE && !o->version ? VRAM_TFLM_TARGET_COUNT : VRAM_TFLM_PYTHON;
 }
 
 /* All targets. Not FITS: message printed, or in *why where that is not NULL. */
-static int tflm_all(const model_file *m, vram_net_kernels kernels, vram_tflm *t, void **mem,
+static int tflm_all(const model_file *m, const vram_tflm_options *options, vram_tflm *t, void **mem,
                     vram_error *why) {
   const uint64_t need = vram_tflm_bytes(&m->f);
   uint32_t i;
   for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
     mem[i] = NULL;
-  for (i = 0; i < tflm_targets(kernels); i++) {
-    vram_tflm_options o;
+  for (i = 0; i < tflm_targets(options); i++) {
+    vram_tflm_options o = *options;
     vram_error e;
-    memset(&o, 0, sizeof o);
     o.target = (vram_tflm_target)i;
-    o.kernels = kernels;
     mem[i] = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
     if (!mem[i])
       return cmd_no_memory();
@@ -116,11 +114,15 @@ static int tflm_all(const model_file *m, vram_net_kernels kernels, vram_tflm *t,
   return FITS;
 }
 
-static void tflm_json(const vram_tflm *t, vram_net_kernels kernels) {
+static const char *tflm_version(const vram_tflm_options *o) {
+  return o->version == VRAM_TFLM_2024_11 ? "c28b493d5, November 2024" : VRAM_TFLM_VERSION;
+}
+
+static void tflm_json(const vram_tflm *t, const vram_tflm_options *o) {
   uint32_t i, k;
-  printf("{\"tflm\":\"" VRAM_TFLM_VERSION "\",\"kernels\":\"%s\",\"targets\":[",
-         vram_kernels_name(kernels));
-  for (i = 0; i < tflm_targets(kernels); i++, t++) {
+  printf("{\"tflm\":\"%s\",\"kernels\":\"%s\",\"targets\":[", tflm_version(o),
+         vram_kernels_name(o->kernels));
+  for (i = 0; i < tflm_targets(o); i++, t++) {
     printf("%s{\"target\":\"%s\"", i ? "," : "", vram_tflm_target_name(i));
 #define X(field, text) printf(",\"" #field "\":%" PRIu64, t->field);
     TFLM_PARTS(X)
@@ -136,12 +138,12 @@ static void tflm_json(const vram_tflm *t, vram_net_kernels kernels) {
   printf("]}\n");
 }
 
-static void tflm_csv(const vram_tflm *t, vram_net_kernels kernels) {
+static void tflm_csv(const vram_tflm *t, const vram_tflm_options *o) {
   uint32_t i;
 #define X(field, text) "," #field
   printf("target" TFLM_PARTS(X) "\n");
 #undef X
-  for (i = 0; i < tflm_targets(kernels); i++, t++) {
+  for (i = 0; i < tflm_targets(o); i++, t++) {
     printf("%s", vram_tflm_target_name(i));
 #define X(field, text) printf(",%" PRIu64, t->field);
     TFLM_PARTS(X)
@@ -150,15 +152,16 @@ static void tflm_csv(const vram_tflm *t, vram_net_kernels kernels) {
   }
 }
 
-static void tflm_text(const model_file *m, const vram_tflm *t, vram_net_kernels kernels) {
-  const uint32_t count = tflm_targets(kernels);
+static void tflm_text(const model_file *m, const vram_tflm *t, const vram_tflm_options *o) {
+  const uint32_t count = tflm_targets(o);
   const vram_file_node *n;
   uint32_t i, k = 0;
-  printf("%s%s%s  TensorFlow Lite Micro " VRAM_TFLM_VERSION ", ", cmd_bold, m->path, cmd_plain);
-  if (kernels == VRAM_KERNELS_NONE)
+  printf("%s%s%s  TensorFlow Lite Micro %s, ", cmd_bold, m->path, cmd_plain, tflm_version(o));
+  if (o->kernels == VRAM_KERNELS_NONE)
     printf("its own kernels\n\n");
   else
-    printf("kernels of CMSIS-NN " VRAM_TFLM_CMSIS_VERSION ", %s\n\n", vram_kernels_name(kernels));
+    printf("kernels of CMSIS-NN " VRAM_TFLM_CMSIS_VERSION ", %s\n\n",
+           vram_kernels_name(o->kernels));
   printf("%s%-28s %9s %9s %9s %9s %9s%s\n", cmd_bold, "operator", "options", "kernel", "-arm",
          "-64", "scratch", cmd_plain);
   for (n = m->f.node_first; n; n = n->next, k++)
@@ -180,26 +183,31 @@ static void tflm_text(const model_file *m, const vram_tflm *t, vram_net_kernels 
   printf("\n_Alignas(16) uint8_t tensor_arena[%" PRIu64 "];  /* 32 bits */\n", t->arena_bytes);
 }
 
-int tflm_report(const char *path, const job *j, vram_net_kernels kernels) {
+int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
+                vram_tflm_version version) {
+  vram_tflm_options o;
   void *mem[VRAM_TFLM_TARGET_COUNT] = {NULL};
   vram_tflm t[VRAM_TFLM_TARGET_COUNT];
   model_file m;
   uint32_t i;
   int status;
+  memset(&o, 0, sizeof o);
+  o.kernels = kernels;
+  o.version = version;
   if (model_sniff(path) != VRAM_FILE_TFLITE) {
     cmd_say("%s: no TFLite file: not with --tflm", path);
     return USAGE;
   }
   status = model_file_open(&m, path);
   if (!status)
-    status = tflm_all(&m, kernels, t, mem, NULL);
+    status = tflm_all(&m, &o, t, mem, NULL);
   if (!status) {
     if (j->json)
-      tflm_json(t, kernels);
+      tflm_json(t, &o);
     else if (j->csv)
-      tflm_csv(t, kernels);
+      tflm_csv(t, &o);
     else
-      tflm_text(&m, t, kernels);
+      tflm_text(&m, t, &o);
   }
   for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
     free(mem[i]);
@@ -208,6 +216,7 @@ int tflm_report(const char *path, const job *j, vram_net_kernels kernels) {
 }
 
 int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to) {
+  vram_tflm_options o;
   void *mem[VRAM_TFLM_TARGET_COUNT] = {NULL};
   vram_tflm t[VRAM_TFLM_TARGET_COUNT];
   model_file m;
@@ -215,14 +224,16 @@ int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to) {
   uint32_t i;
   int status;
   memset(to, 0, sizeof *to);
+  memset(&o, 0, sizeof o);
+  o.kernels = kernels;
   if (model_sniff(path) != VRAM_FILE_TFLITE)
     return FITS;
   status = model_file_open(&m, path);
   if (!status) {
     memset(&e, 0, sizeof e);
-    status = tflm_all(&m, kernels, t, mem, &e);
+    status = tflm_all(&m, &o, t, mem, &e);
     if (!status)
-      for (i = 0; i < tflm_targets(kernels); i++) {
+      for (i = 0; i < tflm_targets(&o); i++) {
         to->head_bytes = t->head_bytes;
         to->tail_bytes[i] = t[i].tail_bytes;
         to->arena_bytes[i] = t[i].arena_bytes;

@@ -32,9 +32,16 @@ typedef enum vram_tflm_target {
   VRAM_TFLM_TARGET_COUNT
 } vram_tflm_target;
 
+typedef enum vram_tflm_version {
+  VRAM_TFLM_2026_08, /* VRAM_TFLM_VERSION */
+  VRAM_TFLM_2024_11, /* c28b493d5: 19 operators, TFLM's own kernels, not in the wheel */
+  VRAM_TFLM_VERSION_COUNT
+} vram_tflm_version;
+
 typedef struct vram_tflm_options {
   vram_tflm_target target;
   vram_net_kernels kernels; /* VRAM_KERNELS_NONE: TFLM's own; else CMSIS-NN's for such a core */
+  vram_tflm_version version;
 } vram_tflm_options;
 
 typedef struct vram_tflm_node {        /* bytes of one operator, in the order of the file */
@@ -74,5 +81,6 @@ VRAM_API uint64_t vram_tflm_bytes(const vram_file *f);
 VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options *o, void *mem,
                                     uint64_t bytes, vram_tflm *t, vram_error *err);
 
-VRAM_API const char *vram_tflm_target_name(uint32_t target); /* "32"; "?" */
+VRAM_API const char *vram_tflm_target_name(uint32_t target);   /* "32"; "?" */
+VRAM_API const char *vram_tflm_version_name(uint32_t version); /* "2024-11"; "?" */
 #endif

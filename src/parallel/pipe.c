@@ -484,57 +484,47 @@ static vram_result vram__pipe_known(vram__pipe *p, const vram_graph *g, const vr
   return VRAM_OK;
 }
 
-/* The rank's graph in place of the whole model's, in front of the scratch that is left. */
-VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
-                                      void **scratch, uint64_t *bytes, vram__step *s) {
-  const uint64_t skip = (8 - (uint64_t)(uintptr_t)*scratch % 8) % 8;
-  const vram_rules version = vram_step_rules(*g, o);
-  vram__pipe *p;
-  uint64_t n;
-  vram_result r;
-  s->pipe = NULL;
-  s->problem = vram__pipe_misses(o->parallel, version);
-  if (s->problem)
-    return VRAM_ERR_UNSUPPORTED;
-  if (!*scratch || *bytes < skip + sizeof *p)
-    return VRAM_ERR_MEMORY;
-  p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
-  if (o->stage_known) {
-    r = vram__pipe_known(p, *g, o, *bytes - skip, s);
-    if (!r)
-      vram__pipe_take_over(p, g, scratch, bytes, s);
-    return r;
-  }
+/* What the options say of it, at the front of a scratch of so many bytes. */
+static void vram__pipe_set_up(vram__pipe *p, const vram_graph *g, const vram_step_options *o,
+                              uint64_t bytes) {
+  const vram_parallel *const of = o->parallel;
   vram__memory_zero(p, sizeof *p);
-  p->whole = *g;
-  p->parallel = o->parallel;
+  p->whole = g;
+  p->parallel = of;
   p->checkpoint = o->checkpoint;
   p->ncheckpoint = o->ncheckpoint;
-  p->alone = *o->parallel;
+  p->alone = *of;
   p->alone.wrapper = VRAM_WRAPPER_NONE;
-  p->wrapped = vram__pipe_wrapped(o->parallel);
+  p->wrapped = vram__pipe_wrapped(of);
   p->mem = (uint8_t *)p;
   p->used = sizeof *p;
-  p->cap = *bytes - skip;
-  p->ranks = o->parallel->pp;
-  p->rank = vram_parallel_place_of(o->parallel).pp;
-  p->local = vram_pipeline_stages(o->parallel);
+  p->cap = bytes;
+  p->ranks = of->pp;
+  p->rank = vram_parallel_place_of(of).pp;
+  p->local = vram_pipeline_stages(of);
   p->stages = p->ranks * p->local;
-  p->microbatches = o->parallel->microbatches;
-  p->schedule = (uint32_t)o->parallel->schedule;
-  p->tp = o->parallel->tp;
-  p->does = vram__rules_of_torch(version)->does;
-  r = vram__pipe_order(p, s);
-  if (r)
-    return r;
-  n = p->cap / 2; /* the other half for steps that nobody sees */
-  p->cap -= n;
-  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, p->mem + p->cap, n) ||
-      !vram__pipe_graph(p, o) || !vram__pipe_parts(p, o, p->mem + p->cap, n))
-    return vram__pipe_problem(p, s);
-  p->cap += n;
-  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss)
-    p->target = 8 * (uint64_t)p->microbatches;
+  p->microbatches = of->microbatches;
+  p->schedule = (uint32_t)of->schedule;
+  p->tp = of->tp;
+  p->does = vram__rules_of_torch(vram_step_rules(g, o))->does;
+}
+
+/* Cuts it, and plays its parts. */
+static int vram__pipe_make(vram__pipe *p, const vram_step_options *o) {
+  const uint64_t unseen = p->cap / 2; /* for steps that nobody sees */
+  uint8_t *scratch;
+  p->cap -= unseen;
+  scratch = p->mem + p->cap;
+  if (!vram__pipe_cut(p, o) || !vram__pipe_look(p, o, scratch, unseen) || !vram__pipe_graph(p, o) ||
+      !vram__pipe_parts(p, o, scratch, unseen))
+    return 0;
+  p->cap += unseen;
+  return 1;
+}
+
+/* Room for what stays from step to step. */
+static vram_result vram__pipe_take_kept(vram__pipe *p) {
+  uint64_t n;
   if (p->does & VRAM__PIPE_KEEPS) {
     n = (uint64_t)p->microbatches * vram__pipe_buffers_each(p) + 1;
     p->buffer = (vram__pipe_buffer *)vram__pipe_take(p, n * sizeof *p->buffer);
@@ -550,6 +540,39 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
     vram__memory_zero(p->chunk, 2 * n * sizeof *p->chunk);
     p->blocks = p->chunk + n;
   }
+  return VRAM_OK;
+}
+
+/* The rank's graph in place of the whole model's, in front of the scratch that is left. */
+VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,
+                                      void **scratch, uint64_t *bytes, vram__step *s) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)*scratch % 8) % 8;
+  vram__pipe *p;
+  vram_result r;
+  s->pipe = NULL;
+  s->problem = vram__pipe_misses(o->parallel, vram_step_rules(*g, o));
+  if (s->problem)
+    return VRAM_ERR_UNSUPPORTED;
+  if (!*scratch || *bytes < skip + sizeof *p)
+    return VRAM_ERR_MEMORY;
+  p = (vram__pipe *)(void *)((uint8_t *)*scratch + skip);
+  if (o->stage_known) {
+    r = vram__pipe_known(p, *g, o, *bytes - skip, s);
+    if (!r)
+      vram__pipe_take_over(p, g, scratch, bytes, s);
+    return r;
+  }
+  vram__pipe_set_up(p, *g, o, *bytes - skip);
+  r = vram__pipe_order(p, s);
+  if (r)
+    return r;
+  if (!vram__pipe_make(p, o))
+    return vram__pipe_problem(p, s);
+  if (vram__pipe_last(p)->is_last && !vram__pipe_last(p)->loss)
+    p->target = 8 * (uint64_t)p->microbatches;
+  r = vram__pipe_take_kept(p);
+  if (r)
+    return r;
   p->g.in_flight = vram__pipe_in_flight(p);
   p->used = (p->used + 7) & ~(uint64_t)7;
   p->played = 1;

@@ -1,7 +1,8 @@
 /* >>plan/unit_plan    which units to checkpoint within a budget
    A wrapper gathers parameters for a unit as a whole, and so a unit is checkpointed as a whole or
-   not at all. Units are taken by what they save for the operations that run again; of equal ones
-   the first in the model, or the last, whichever is cheaper in the end. */
+   not at all; in a pipeline a unit lies in one stage, and those of the rank are chosen from. Units
+   are taken by what they save for the operations that run again; of equal ones the first in the
+   model, or the last, whichever is cheaper in the end. */
 #include "plan/step_plan.h"
 
 typedef struct vram__unit_choice {
@@ -20,11 +21,15 @@ typedef struct vram__unit_search {
 
 static vram_words vram__plan_units(const vram_step_options *o) { return o->parallel->units; }
 
+static int vram__plan_is_of_stages(const vram_step_options *o) {
+  return o->parallel->pp > 1 || o->parallel->is_pipeline;
+}
+
 VRAM__FN int vram__plan_is_by_unit(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   return p &&
          (p->wrapper == VRAM_WRAPPER_FSDP1 || p->wrapper == VRAM_WRAPPER_FSDP2 ||
-          p->wrapper == VRAM_WRAPPER_DS3) &&
+          p->wrapper == VRAM_WRAPPER_DS3 || vram__plan_is_of_stages(o)) &&
          vram_graph_unit_ranges(g, vram__plan_units(o), NULL, 0);
 }
 
@@ -76,20 +81,33 @@ static vram_result vram__units_judge(vram__unit_search *u, int *fits) {
 
 /* ---- order */
 
-/* What each unit saves: of units with as many nodes and operations the same. */
+/* Units that save nothing are those of other ranks' stages. */
+static void vram__units_keep_own(vram__unit_search *u) {
+  uint32_t i, n = 0;
+  for (i = 0; i < u->n; i++)
+    if (u->unit[i].gain)
+      u->unit[n++] = u->unit[i];
+  u->n = n;
+  u->grid = n < VRAM__GRID ? n : VRAM__GRID;
+}
+
+/* What each unit saves: of units with as many nodes and operations the same, unless they may lie in
+   another rank's stages. */
 static vram_result vram__units_weigh(vram__unit_search *u) {
   const vram_pool_options *replay = u->q->step.replay;
+  const int staged = vram__plan_is_of_stages(&u->q->step);
   vram_result result = VRAM_OK;
   uint64_t all;
   vram_report r;
   uint32_t i, k;
   u->q->step.replay = NULL;
-  vram__units_take(u, 0);
+  for (i = 0; i < u->n; i++)
+    u->unit[i].taken = 0;
   result = vram__units_try(u, VRAM_MAX_BYTES, &r);
   all = r.saved_bytes;
   for (i = 0; i < u->n && !result; i++) {
     vram__unit_choice *const c = u->unit + i, *b = c;
-    for (k = 0; k < i && b == c; k++)
+    for (k = staged ? i : 0; k < i && b == c; k++)
       if (u->unit[k].cost == c->cost && u->unit[k].run.last->index - u->unit[k].run.first->index ==
                                             c->run.last->index - c->run.first->index)
         b = u->unit + k;
@@ -103,6 +121,8 @@ static vram_result vram__units_weigh(vram__unit_search *u) {
     c->gain = r.saved_bytes < all ? all - r.saved_bytes : 0;
   }
   u->q->step.replay = replay;
+  if (staged)
+    vram__units_keep_own(u);
   return result;
 }
 
@@ -130,7 +150,7 @@ static void vram__units_order(vram__unit_search *u, int last_first) {
 /* ---- search */
 
 static uint32_t vram__units_at(const vram__unit_search *u, uint32_t i) {
-  return (uint32_t)((uint64_t)u->n * i / u->grid);
+  return u->grid ? (uint32_t)((uint64_t)u->n * i / u->grid) : 0;
 }
 
 /* The fewest of this order that fit: of a grid, then halves between that and the one before. */

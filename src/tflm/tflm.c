@@ -240,6 +240,29 @@ VRAM__FN void vram__tflm_svdf(vram__tflm_run *r) {
     vram__tflm_scratch(r, vram__product_or_overflow(4 * batch, vram__tflm_axis(y, 1)));
 }
 
+/* A TfLiteTensor made of the file while an operator is prepared: its zero points with it. */
+static void vram__tflm_look(vram__tflm_run *r, const vram__tflm_value *v) {
+  if (!v)
+    return;
+  vram__tflm_temp(r, r->abi->tensor, r->abi->pointer);
+  if (!v->scales)
+    return;
+  vram__tflm_temp(r, r->abi->quantization, r->abi->pointer);
+  vram__tflm_temp(r, 4 + 4 * (uint64_t)v->scales, 4);
+}
+
+static void vram__tflm_concat_2024(vram__tflm_run *r, const vram__tflm_value *x) {
+  const vram_file_name *n;
+  uint64_t count = 0;
+  if (x->dtype != VRAM_I8)
+    return;
+  for (n = r->node->input; n; n = n->next)
+    count++;
+  vram__tflm_channels(r, count);
+  for (n = r->node->input; n; n = n->next)
+    vram__tflm_look(r, n->len ? r->value + n->number : NULL);
+}
+
 static void vram__tflm_rule_run(vram__tflm_run *r, const vram__tflm_kernel *k) {
   const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 0),
                                 *const y = vram__tflm_need(r, r->node->output, 0, 0);
@@ -298,20 +321,16 @@ static void vram__tflm_rule_run(vram__tflm_run *r, const vram__tflm_kernel *k) {
   case VRAM__TFLM_CMSIS:
     vram__tflm_cmsis(r, k);
     break;
+  case VRAM__TFLM_CONCAT_2024:
+    vram__tflm_concat_2024(r, x);
+    break;
+  case VRAM__TFLM_SUM_2024:
+    if (x->dtype == VRAM_I8 || x->dtype == VRAM_I16)
+      vram__tflm_scratch(r, 4 * y->numel);
+    break;
   case VRAM__TFLM_PLAIN:
     break;
   }
-}
-
-/* A TfLiteTensor made of the file while an operator is prepared: its zero points with it. */
-static void vram__tflm_look(vram__tflm_run *r, const vram__tflm_value *v) {
-  if (!v)
-    return;
-  vram__tflm_temp(r, r->abi->tensor, r->abi->pointer);
-  if (!v->scales)
-    return;
-  vram__tflm_temp(r, r->abi->quantization, r->abi->pointer);
-  vram__tflm_temp(r, 4 + 4 * (uint64_t)v->scales, 4);
 }
 
 static void vram__tflm_prepare(vram__tflm_run *r, const vram__tflm_kernel *k) {
@@ -338,8 +357,9 @@ static const vram__tflm_kernel *vram__tflm_find(vram__tflm_run *r, const vram_fi
   const vram__tflm_kernel *k = NULL;
   r->node = n;
   if (vram__text_is(n->domain, n->domain_len, "tflite"))
-    k = r->kernels == VRAM_KERNELS_NONE ? vram__tflm_kernel_of(n->op, n->op_len)
-                                        : vram__tflm_cmsis_of(n->op, n->op_len);
+    k = r->version == VRAM_TFLM_2024_11   ? vram__tflm_older_of(n->op, n->op_len)
+        : r->kernels == VRAM_KERNELS_NONE ? vram__tflm_kernel_of(n->op, n->op_len)
+                                          : vram__tflm_cmsis_of(n->op, n->op_len);
   if (!k)
     vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
                     "no kernel of TensorFlow Lite Micro whose memory is known");
@@ -548,6 +568,10 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
     return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED, "no TFLite file, or no such target");
   if (o->kernels != VRAM_KERNELS_NONE && o->target == VRAM_TFLM_PYTHON)
     return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED, "the wheel has no kernels of CMSIS-NN");
+  if (o->version && (o->version >= VRAM_TFLM_VERSION_COUNT || o->kernels != VRAM_KERNELS_NONE ||
+                     o->target == VRAM_TFLM_PYTHON))
+    return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED,
+                           "of older versions TFLM's own kernels alone are known");
   if (graphs && graphs->number.u != 1)
     return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED,
                            "more than one graph: who calls them when is not read");
@@ -555,6 +579,7 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
     return vram__tflm_fail(&r, VRAM_ERR_MEMORY, "too little memory");
   r.target = (uint32_t)o->target;
   r.kernels = o->kernels;
+  r.version = o->version;
   r.abi = vram__tflm_abis + r.target;
   r.room = nbuffer - r.nvalue;
   t->node =
@@ -592,4 +617,8 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
 
 VRAM_API const char *vram_tflm_target_name(uint32_t target) {
   return target < VRAM_TFLM_TARGET_COUNT ? vram__tflm_abis[target].name : "?";
+}
+
+VRAM_API const char *vram_tflm_version_name(uint32_t version) {
+  return version == VRAM_TFLM_2026_08 ? "2026-08" : version == VRAM_TFLM_2024_11 ? "2024-11" : "?";
 }

@@ -41,22 +41,24 @@ typedef enum vram__tflm_params {
 
 /* What a kernel asks for when it is prepared, beside what its row says. */
 typedef enum vram__tflm_rule {
-  VRAM__TFLM_PLAIN,   /* nothing */
-  VRAM__TFLM_CONV,    /* multipliers and shifts of each channel; a filter of int4 unpacked */
-  VRAM__TFLM_DECONV,  /* the same, an output of wider integers */
-  VRAM__TFLM_LINEAR,  /* multipliers and shifts where there is more than one scale */
-  VRAM__TFLM_DIMS,    /* a copy of the output's sizes */
-  VRAM__TFLM_LATE,    /* its data only now, of int8 values only */
-  VRAM__TFLM_LOOKUP,  /* its data only now, and the output's sizes */
-  VRAM__TFLM_SUM,     /* sums of 32 bits, and two small lists */
-  VRAM__TFLM_EXTREME, /* two small lists */
-  VRAM__TFLM_MIRROR,  /* two lists of an int for each axis */
-  VRAM__TFLM_SOFTMAX, /* two tables for int16 */
-  VRAM__TFLM_SVDF,    /* buffers of filters and units */
-  VRAM__TFLM_LSTM,    /* four buffers as large as the state */
-  VRAM__TFLM_MATMUL,  /* what it transposes */
-  VRAM__TFLM_ADD_N,   /* a list of pointers */
-  VRAM__TFLM_CMSIS    /* what cmsis.c says of this operator */
+  VRAM__TFLM_PLAIN,       /* nothing */
+  VRAM__TFLM_CONV,        /* multipliers and shifts of each channel; a filter of int4 unpacked */
+  VRAM__TFLM_DECONV,      /* the same, an output of wider integers */
+  VRAM__TFLM_LINEAR,      /* multipliers and shifts where there is more than one scale */
+  VRAM__TFLM_DIMS,        /* a copy of the output's sizes */
+  VRAM__TFLM_LATE,        /* its data only now, of int8 values only */
+  VRAM__TFLM_LOOKUP,      /* its data only now, and the output's sizes */
+  VRAM__TFLM_SUM,         /* sums of 32 bits, and two small lists */
+  VRAM__TFLM_EXTREME,     /* two small lists */
+  VRAM__TFLM_MIRROR,      /* two lists of an int for each axis */
+  VRAM__TFLM_SOFTMAX,     /* two tables for int16 */
+  VRAM__TFLM_SVDF,        /* buffers of filters and units */
+  VRAM__TFLM_LSTM,        /* four buffers as large as the state */
+  VRAM__TFLM_MATMUL,      /* what it transposes */
+  VRAM__TFLM_ADD_N,       /* a list of pointers */
+  VRAM__TFLM_CMSIS,       /* what cmsis.c says of this operator */
+  VRAM__TFLM_CONCAT_2024, /* scales and zero points of int8 inputs, looked at once more */
+  VRAM__TFLM_SUM_2024     /* sums alone */
 } vram__tflm_rule;
 
 /* The kernel of an operator. data: its OpData, on the targets. temps: the tensors that it
@@ -106,6 +108,7 @@ typedef struct vram__tflm_run {
   const vram__tflm_abi *abi;
   uint32_t target;
   vram_net_kernels kernels;
+  vram_tflm_version version;
   vram__tflm_value *value;
   vram_buffer *buffer; /* first what is planned of the values, then scratch */
   vram_tflm *t;
@@ -124,6 +127,9 @@ VRAM__FN const vram__tflm_struct *vram__tflm_params_of(uint32_t params);
 /* cmsis.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len);
 VRAM__FN void vram__tflm_cmsis(vram__tflm_run *r, const vram__tflm_kernel *k);
+
+/* older.c */
+VRAM__FN const vram__tflm_kernel *vram__tflm_older_of(const char *name, uint32_t len);
 
 /* offline.c */
 VRAM__FN const int64_t *vram__tflm_offline(vram__tflm_run *r);

@@ -1,0 +1,34 @@
+/* >>tflm/older    kernels of TensorFlow Lite Micro of November 2024 (c28b493d5)
+   The interpreter's own structs are those of today; of the kernels those are here that were
+   compared with the code of that time. */
+#include "tflm/tflm.h"
+
+/* clang-format off */
+static const vram__tflm_kernel vram__tflm_older[] = {
+    {"CONCATENATION", VRAM__TFLM_OF_Concatenation, VRAM__TFLM_CONCAT_2024, {24, 24, 40, 0}, "0a*a!"},
+    {"MEAN", VRAM__TFLM_OF_Reducer, VRAM__TFLM_SUM_2024, {40, 40, 40, 0}, "0a1!01A"},
+    {"SUM", VRAM__TFLM_OF_Reducer, VRAM__TFLM_SUM_2024, {40, 40, 40, 0}, "0a1!01A"},
+    {"REDUCE_MAX", VRAM__TFLM_OF_Reducer, VRAM__TFLM_EXTREME, {40, 40, 40, 0}, "01A0a1!"},
+};
+/* clang-format on */
+
+/* As they are today. */
+static const char *const vram__tflm_same_2024[] = {"ADD",        "AVERAGE_POOL_2D",
+                                                   "CONV_2D",    "DEPTHWISE_CONV_2D",
+                                                   "DEQUANTIZE", "FULLY_CONNECTED",
+                                                   "LOGISTIC",   "MAX_POOL_2D",
+                                                   "MUL",        "PAD",
+                                                   "QUANTIZE",   "RELU",
+                                                   "RELU6",      "RESHAPE",
+                                                   "SOFTMAX"};
+
+VRAM__FN const vram__tflm_kernel *vram__tflm_older_of(const char *name, uint32_t len) {
+  uint32_t i;
+  for (i = 0; i < sizeof vram__tflm_older / sizeof *vram__tflm_older; i++)
+    if (vram__text_is(name, len, vram__tflm_older[i].name))
+      return vram__tflm_older + i;
+  for (i = 0; i < sizeof vram__tflm_same_2024 / sizeof *vram__tflm_same_2024; i++)
+    if (vram__text_is(name, len, vram__tflm_same_2024[i]))
+      return vram__tflm_kernel_of(name, len);
+  return NULL;
+}
