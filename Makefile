@@ -113,7 +113,7 @@ test-all:
 	@+$(MAKE) -s --no-print-directory -j$(JOBS) FUZZ_SECONDS=300 LONG=1 $(TEST_ALL:%=part-%)
 	@sh tests/sum.sh $(TEST_ALL)
 
-FUZZ_SECONDS ?= 4
+FUZZ_SECONDS ?= 2
 export FUZZ_SECONDS LONG
 
 $(TEST_ALL:%=part-%): vram
@@ -161,6 +161,7 @@ ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 ifdef SLOW
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
 ARGS_test_solve = tests/golden/models/nn_lenet5.vram
+ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout)
 endif
 
 units: $(UNITS:%=$(B)/%.log)

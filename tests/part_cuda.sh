@@ -151,7 +151,12 @@ if have nvcc; then
   nvcc_on_fake ordinary.cpp -std=c++17 -DBEFORE
   nvcc_on_fake thrust.cu -std=c++17 -DBEFORE
   have clang++ && nvcc_on_fake ordinary.cpp -std=c++17 -ccbin clang++
-  if [ -e "$cuda/include/nvtx3/nvtx3.hpp" ]; then nvcc_on_fake nvtx.cpp -std=c++17
+  if [ -e "$cuda/include/nvtx3/nvtx3.hpp" ]; then
+    nvcc_on_fake nvtx.cpp -std=c++17
+    cell "cuda_allocators" nvcc -std=c++17 -cudart shared $leave -o "$work/one" examples/cuda_allocators.cu "$impl"
+    sed -n '/&& \.\/cuda_allocators$/,/^```cpp/p' docs/cuda.md | sed -n '/^```text$/,/^```$/p' | sed '1d;$d' >"$work/wanted"
+    before_fake "$work/one" >"$work/output" 2>&1
+    same "cuda_allocators, output" "$work/wanted" "$work/output"
   else skip "no NVTX"; fi
   # RMM, its logger and its CCCL as pip has them: pip install --target DIR librmm-cu13
   if [ -e "${RMM:-/none}/librmm/include/rmm/version_config.hpp" ]; then

@@ -164,15 +164,28 @@ clean "odd.json:3:9: the file ends in the middle of a value" ./vram replay $work
 
 # G. what takes longer than a second says so on a terminal, and the line is gone at the end
 cat >$work/terminal.py <<'END'
-# terminal.py SEEN COMMAND...: what the terminal gets as standard error of a command; SEEN: nothing, or
-# what the line says
-import os, pty, re, subprocess, sys
+# terminal.py SEEN COMMAND...: what the terminal gets as standard error of a command; SEEN: nothing,
+# what the line says, or ^C: when the line is there the terminal interrupts, and the command prints
+# what it has, which says so
+import os, pty, re, signal, subprocess, sys, time
 seen, command = sys.argv[1], sys.argv[2:]
 ours, theirs = pty.openpty()
 p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+text = b""
+if seen == "^C":
+    while b" s" not in text:
+        text += os.read(ours, 4096)
+    p.send_signal(signal.SIGINT)
+    since = time.time()
+    out = p.communicate()[0].decode()
+    print(out)
+    if p.returncode == 1 and not out:
+        out = os.read(ours, 4096).decode()
+    assert p.returncode in (0, 1), p.returncode
+    assert "stopped" in out or "nodes searched" in out, out
+    sys.exit(f"ends {time.time() - since} s later" if time.time() - since > 30 else 0)
 out = p.communicate()[0]
 os.close(theirs)
-text = b""
 try:
     while more := os.read(ours, 4096):
         text += more
@@ -208,6 +221,11 @@ if have python3; then
   cell "a search on a terminal" $tty 'vram arena: searching, SECONDS of 3 s' ./vram arena $work/hard.csv --time-limit 3
   cell "a plan on a terminal" $tty 'vram plan: planning, SECONDS s' ./vram plan $work/long.csv --budget 800KB --slots 30000
   cell "a fit on a terminal" $tty 'vram fit: trying sizes, SECONDS s' ./vram fit $work/long.vram --budget 64GiB --train adamw
+  cell "a search, interrupted" $tty ^C ./vram arena $work/hard.csv --time-limit 60
+  cell "a plan, interrupted" $tty ^C ./vram plan $work/long.csv --budget 800KB --slots 30000
+  cell "a fit, interrupted" $tty ^C ./vram fit $work/long.vram --budget 64GiB --train adamw
+  cell "a fit, interrupted, JSON" $tty ^C ./vram fit $work/long.vram --budget 64GiB --train adamw --json
+  cell "all ways, interrupted" $tty ^C ./vram fit llama3_8b --train adamw --amp bf16 --parallel auto --devices 512 --gpu h100-80 --global-batch 512
   cell "what is quick says nothing" $tty '' ./vram arena $golden/rnd20_b131.131.csv
   ./vram arena $work/hard.csv --time-limit 2 >$work/out 2>$work/err
   same "no terminal, no line" /dev/null $work/err

@@ -317,6 +317,26 @@ static void large_chain(chain *h, uint32_t n, int uniform) {
 
 /* OPTIMAL is no worse than any other; more bytes never cost more; one byte less than the least is
    too little. */
+static int stops_at;
+
+static int stops(void *user) { return user == &stops_at && stops_at-- <= 0; }
+
+/* Stopped at any time: a schedule within the budget, no cheaper than the whole search's. */
+static void stopped(const chain *h, vram_schedule_options o, uint64_t budget, uint64_t cost) {
+  int after, end = 0;
+  o.stop = stops;
+  o.user = &stops_at;
+  for (after = 0; !end && after < 40; after = after * 2 + 1) {
+    stops_at = after;
+    if (!NEED(plan(h, VRAM_PLANNER_OPTIMAL, budget, &o) == VRAM_OK))
+      return;
+    end = !got.stopped;
+    CHECK(got.feasible && got.peak_bytes <= budget);
+    CHECK(end ? got.cost == cost : got.cost >= cost);
+    counted(h);
+  }
+}
+
 static void test_planners(uint32_t count) {
   static chain room;
   chain *h = &room;
@@ -346,6 +366,10 @@ static void test_planners(uint32_t count) {
       CHECK(got.cost <= last);
       counted(h);
       last = got.cost;
+      if (round < 8) {
+        stopped(h, o, b, last);
+        plan(h, VRAM_PLANNER_OPTIMAL, b, &o);
+      }
     }
     for (planner = VRAM_PLANNER_STAGES; planner < VRAM_PLANNER_COUNT; planner++)
       for (k = 1;

@@ -444,6 +444,56 @@ static void ranks_and_other_batches(const vram_step_options *step) {
   EQUAL(solve(mlp, &o, &s, &e), VRAM_ERR_VALUE);
 }
 
+/* ---- stopped ---- */
+
+static int asked, stops_at;
+
+static int stops(void *user) { return user == &asked && asked++ >= stops_at; }
+
+/* Stopped after any number of values: what is said to fit does, and what comes first gives no
+   cached memory back; asked once more than it takes, nothing changes. */
+static void stopped(const char *text, size_t len, const vram_step_options *step, int segments) {
+  vram_pool_options pool;
+  vram_solve_options o;
+  vram_solution whole, s;
+  vram_error e;
+  uint64_t any;
+  int end = 0;
+  memset(&o, 0, sizeof o);
+  memset(&pool, 0, sizeof pool);
+  o.step = *step;
+  o.step.context_bytes = VRAM_NO_CONTEXT;
+  o.step.replay = segments ? NULL : &pool;
+  o.segments = segments;
+  o.budget_bytes = segments ? 1 << 20 : 3 << 20;
+  EQUAL(vram_solve(text, len, &o, &heap, &whole, &e), VRAM_OK);
+  EQUAL(whole.stopped, 0);
+  o.stop = stops;
+  o.user = &asked;
+  for (stops_at = 0; !end && stops_at < 4096; stops_at++) {
+    snprintf(test_where, sizeof test_where, "stopped after %d values", stops_at);
+    asked = 0;
+    if (!NEED(vram_solve(text, len, &o, &heap, &s, &e) == VRAM_OK))
+      break;
+    end = !s.stopped;
+    CHECK(segments || s.fits.value <= whole.fits.value);
+    CHECK(s.calm.value <= s.fits.value && !s.calm.report.num_alloc_retries);
+    o.step.budget_bytes = o.budget_bytes;
+    if (s.fits.value && !segments && stops_at % 3 == 0)
+      EQUAL(by_hand(text, len, NULL, s.fits.value, &o.step, &any), FITS);
+    if (s.fits.value && !segments)
+      CHECK(s.fits.report.replayed && s.fits.report.fits);
+    if (end) {
+      EQUAL(s.fits.value, whole.fits.value);
+      EQUAL(s.next.value, whole.next.value);
+      EQUAL(s.calm.value, whole.calm.value);
+      EQUAL(s.tried, whole.tried);
+    }
+  }
+  CHECK(end && stops_at > 3);
+  *test_where = 0;
+}
+
 int main(int argc, char **argv) {
   vram_step_options infer, train;
   int i;
@@ -455,6 +505,8 @@ int main(int argc, char **argv) {
   ends();
   ranks_and_other_batches(&train);
   short_memory();
+  stopped(mlp, sizeof mlp - 1, &train, 0);
+  stopped(mlp, sizeof mlp - 1, &train, 1);
   if (getenv("LONG") && *getenv("LONG"))
     limit();
   every_budget("mlp", mlp, sizeof mlp - 1, NULL, &infer);

@@ -215,7 +215,7 @@ static int is_own(const python_frame *f) {
   python_text(f->file, file, sizeof file);
   own = !holds(file, "/lib/python3") && !holds(file, "/lib64/python3") &&
         !holds(file, "/site-packages/") && !holds(file, "/dist-packages/") &&
-        !holds(file, "<frozen ");
+        !holds(file, "<frozen ") && !holds(file, "<shim>"); /* 3.12: where C calls Python */
   __atomic_store_n(&known[at].key, 0, __ATOMIC_RELEASE);
   known[at].own = own;
   __atomic_store_n(&known[at].key, key, __ATOMIC_RELEASE);

@@ -707,7 +707,9 @@ static uint64_t arena_now(void) { /* milliseconds */
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static int arena_late(void *user) { return arena_now() >= ((const arena_job *)user)->until; }
+static int arena_late(void *user) {
+  return cmd_stopped() || arena_now() >= ((const arena_job *)user)->until;
+}
 
 static int arena_no_order(const char *found) {
   char names[512];
@@ -939,7 +941,9 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines) {
   if (!scratch)
     return cmd_no_memory();
   cmd_progress("vram arena: searching", a->until > from ? (a->until - from) / 1000 : 0);
+  cmd_stop_begin();
   failed = vram_arena_plan(s->b, s->n, &a->o, scratch, bytes, &r, &e) != VRAM_OK;
+  cmd_stop_end();
   cmd_progress_end();
   if (failed) {
     if (e.code != VRAM_ERR_LIMIT || e.line || !a->has_capacity)

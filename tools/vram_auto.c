@@ -747,7 +747,7 @@ static int group_play(auto_search *a, uint32_t from) {
     return cmd_no_memory();
   for (i = from; i < a->count; i++)
     a->line[i].replayed = -1; /* it was not looked at */
-  for (i = from; i < a->count && !status; i++) {
+  for (i = from; i < a->count && !status && !cmd_stopped(); i++) {
     const auto_line *const x = a->line + i;
     if (x->replayed >= 0)
       continue;
@@ -762,6 +762,13 @@ static int group_play(auto_search *a, uint32_t from) {
       status = family_play(a, y, n);
   }
   free(y);
+  for (i = k = from; i < a->count; i++) /* stopped: what was not looked at goes */
+    if (a->line[i].replayed >= 0) {
+      if (k < i)
+        a->line[k] = a->line[i];
+      k++;
+    }
+  a->count = k;
   return status;
 }
 
@@ -852,6 +859,8 @@ static int part_search(void *user, uint32_t k, uint32_t i) {
   found->line = NULL;
   found->group = NULL;
   found->count = found->room = found->ngroup = found->group_room = 0;
+  if (cmd_stopped())
+    return part->status = FITS, 1;
   part->status = group_search(found, x->a->nbatch - 1, &part->like, part->sp);
   return part->status;
 }
@@ -910,9 +919,10 @@ static int parts_run(auto_parts *x, int (*one)(void *user, uint32_t k, uint32_t 
   cmd_hush(before);
   for (i = 0; i < x->count && !status; i++) {
     status = x->at[i].status;
-    if (status && several) {
+    if (status && (several || cmd_stopped())) {
       part_end(x->at + i);
-      status = one(x, 0, i);
+      one(x, 0, i);
+      status = x->at[i].status;
     }
   }
   return status;
@@ -1002,7 +1012,10 @@ static void count_verdicts(auto_search *a) {
 static int part_replay(void *user, uint32_t k, uint32_t i) {
   const auto_parts *const x = (const auto_parts *)user;
   auto_part *const part = x->at + i;
-  part->status = line_play(part_begin(x, k, part), x->a->line + part->at, 1);
+  auto_search *const found = part_begin(x, k, part);
+  if (cmd_stopped())
+    return part->status = FITS, 1;
+  part->status = line_play(found, x->a->line + part->at, 1);
   return part->status;
 }
 
@@ -1032,7 +1045,7 @@ static int replay_cheapest(auto_search *a) {
       part_end(x.at + i);
       line_price(a, a->line + x.at[i].at);
     }
-  } while (x.count && !status);
+  } while (x.count && !status && !cmd_stopped());
   free(x.at);
   return status;
 }
@@ -1042,7 +1055,7 @@ static int replay_shown(auto_search *a) {
   uint32_t i;
   int status = replay_cheapest(a);
   count_verdicts(a);
-  for (i = 0; i < auto_shown(a) && !status;) {
+  for (i = 0; i < auto_shown(a) && !status && !cmd_stopped();) {
     auto_line *const x = a->line + i;
     const int could = x->verdict != AUTO_NO, partly = x->played != AUTO_ALL;
     if (!x->replayed && (could || !(a->open + a->fits))) {
@@ -1133,7 +1146,8 @@ static int search(auto_search *a) {
   int64_t batch;
   uint32_t i, from, no, open;
   int status = begin(a);
-  for (batch = 1; batch && !status; batch = next_divisor(a->global_batch, batch)) {
+  for (batch = 1; batch && !status && !cmd_stopped();
+       batch = next_divisor(a->global_batch, batch)) {
     from = a->count;
     status = search_batch(a, batch);
     for (no = open = 0, i = from; i < a->count; i++) {
@@ -1142,6 +1156,10 @@ static int search(auto_search *a) {
     }
     if (!a->has_dims || (no && !open && batch > 1)) /* larger ones take more */
       break;
+  }
+  if (!status && !a->count && cmd_stopped()) {
+    cmd_say("vram: stopped before anything was found");
+    return OTHER;
   }
   if (!status && !a->count)
     status = cmd_bad("no way to divide the batch of all devices among them", NULL,
@@ -1173,7 +1191,9 @@ int auto_command(job *j, const char *text, size_t len) {
     if (gpu)
       gpu = job_next_gpu(j, gpu);
     cmd_progress("vram fit: playing combinations", 0);
+    cmd_stop_begin();
     status = search(&a);
+    cmd_stop_end();
     cmd_progress_end();
     if (!status) {
       mark_pareto(&a);
@@ -1192,10 +1212,10 @@ int auto_command(job *j, const char *text, size_t len) {
       first = 0;
     }
     search_end(&a);
-  } while (gpu && *gpu && !status);
+  } while (gpu && *gpu && !status && !cmd_stopped());
   if (j->gpus && j->json && !first)
     printf("]");
   if (j->json && !first)
     printf("\n");
-  return status ? status : fits ? FITS : TOO_LARGE;
+  return status ? status : fits ? FITS : cmd_stopped() ? OTHER : TOO_LARGE;
 }

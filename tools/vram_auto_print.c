@@ -15,6 +15,8 @@ static void print_counts(const auto_search *a) {
   if (a->open)
     printf(", %" PRIu32 " lie so near the budget that only a replay would tell", a->open);
   printf(", %" PRIu32 " do not\n", a->no);
+  if (cmd_stopped())
+    printf("stopped: others were not looked at, and some of these not replayed\n");
   if (a->unplayed)
     printf("%s%" PRIu32
            " of those were not played: with more ranks to share parameters with they do "
@@ -142,7 +144,7 @@ void auto_json(const auto_search *a) {
     printf("%s\n", i ? "," : "");
     json_line(a->line + i);
   }
-  printf("]}");
+  printf("],\"stopped\":%s}", cmd_stopped() ? "true" : "false");
 }
 
 void auto_csv(const auto_search *a, int head) {

@@ -495,21 +495,28 @@ static int emit_lines(emit_job *e, loaded *l, char *text, size_t len, void **mem
 }
 
 static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
+  vram_arena_options o = e->banks.o;
   uint64_t need;
   vram_error err;
+  int failed;
   if (emit_too_large(e, net))
     return USAGE;
-  need = vram_net_plan_bytes(net, &e->banks.o);
+  need = vram_net_plan_bytes(net, &o);
   *scratch = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
   if (!*scratch)
     return cmd_no_memory();
-  if (vram_net_plan(net, &e->banks.o, *scratch, need, &err)) {
-    if (err.code != VRAM_ERR_LIMIT)
-      return cmd_bad(err.text, NULL, NULL);
-    cmd_say("%s: its buffers do not fit the banks", e->j.model);
-    return TOO_LARGE;
-  }
-  return FITS;
+  o.stop = cmd_stop;
+  cmd_progress("vram emit: planning the arena", 0);
+  cmd_stop_begin();
+  failed = vram_net_plan(net, &o, *scratch, need, &err) != VRAM_OK;
+  cmd_stop_end();
+  cmd_progress_end();
+  if (!failed)
+    return FITS;
+  if (err.code != VRAM_ERR_LIMIT)
+    return cmd_bad(err.text, NULL, NULL);
+  cmd_say("%s: its buffers do not fit the banks", e->j.model);
+  return TOO_LARGE;
 }
 
 int emit_command(int argc, char **argv) {

@@ -49,7 +49,8 @@ cmd_text help_fit = {
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
-    "Exit status 3: not even the smallest size fits.\n",
+    "Ctrl-C ends the search with the best so far (a second one ends it at once).\n"
+    "Exit status 3: not even the smallest size fits; 1: nothing yet when stopped.\n",
     NULL};
 
 /* ---- fit ---- */
@@ -119,7 +120,7 @@ static void print_solution(const job *j, const vram_solution *s) {
   if (s->fits.value)
     print_fits(j, "fits", s);
   else
-    printf("nothing fits\n%s", cmd_plain);
+    printf("nothing fits%s\n%s", s->stopped ? " of what was tried" : "", cmd_plain);
   if (s->next.value) {
     print_trial(j, "does not fit", &s->next);
     if (!s->fits.value)
@@ -133,7 +134,9 @@ static void print_solution(const job *j, const vram_solution *s) {
   if (s->fits.value)
     print_trial(j, "fewest bytes", &s->least);
   printf("\n%" PRIu32 " values tried; ", s->tried);
-  if (j->segments)
+  if (s->stopped)
+    printf("stopped: larger ones may fit\n");
+  else if (j->segments)
     printf("every number of segments,\n"
            "because more of them keep more inputs and fewer recompute more at once\n");
   else if (s->larger)
@@ -187,8 +190,8 @@ static void print_solution_json(const job *j, const vram_solution *s) {
   json_trial("multiple_of_8", &s->eights);
   json_trial("power_of_two", &s->power);
   json_trial("fewest_bytes", &s->least);
-  printf(",\"monotone\":%s,\"tried\":%" PRIu32 "}\n", s->larger || j->segments ? "false" : "true",
-         s->tried);
+  printf(",\"monotone\":%s,\"tried\":%" PRIu32 ",\"stopped\":%s}\n",
+         s->larger || j->segments ? "false" : "true", s->tried, s->stopped ? "true" : "false");
 }
 
 /* ---- what to change where nothing fits ---- */
@@ -312,7 +315,7 @@ static int fit_ranks(job *j, const char *text, size_t len, vram_solve_options *o
       j->at_rank = rank;
     }
     j->parallel.rank = j->at_rank;
-  } while (++tries < 8 && s->fits.value && !j->rank && !j->segments &&
+  } while (++tries < 8 && !found.stopped && s->fits.value && !j->rank && !j->segments &&
            next_rank(j, text, len, s->fits.value, &rank, &status) && rank != j->at_rank);
   return status;
 }
@@ -379,12 +382,15 @@ int fit_command(int argc, char **argv) {
   o.lora = j.lora;
   o.quant = j.quant;
   o.step = j.o;
+  o.stop = cmd_stop;
   cmd_progress("vram fit: trying sizes", 0);
+  cmd_stop_begin();
   if (j.spec && (j.all_ranks || !j.rank_given)) {
     status = fit_ranks(&j, text, len, &o, &s, &err);
     failed = err.code != VRAM_OK;
   } else
     failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
+  cmd_stop_end();
   cmd_progress_end();
   if (status) {
     free(text);
@@ -397,9 +403,9 @@ int fit_command(int argc, char **argv) {
       print_solution_json(&j, &s);
     else
       print_solution(&j, &s);
-    if (!j.json && !s.fits.value)
+    if (!j.json && !s.fits.value && !s.stopped)
       print_changes(&j, text, len, &o);
-    status = s.fits.value ? FITS : TOO_LARGE;
+    status = s.fits.value ? FITS : s.stopped ? OTHER : TOO_LARGE;
   }
   free(text);
   return status;

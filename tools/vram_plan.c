@@ -49,6 +49,7 @@ cmd_text help_plan = {
     "around whole units where a wrapper gathers these (fsdp1, fsdp2, hsdp, ds3): of\n"
     "unequal ones, not always the cheapest choice.\n"
     "\n"
+    "Ctrl-C ends it with the best plan so far (a second one ends it at once).\n"
     "Exit status 3: the budget is below the smallest one, which is named.\n",
     NULL};
 
@@ -172,7 +173,7 @@ static int try_sequential(planned *d) {
   memset(to, 0, sizeof *to);
   memset(&o, 0, sizeof o);
   o.planner = VRAM_PLANNER_SEQUENTIAL;
-  for (k = 1; k < c->nstage; k++) {
+  for (k = 1; k < c->nstage && (k == 1 || !cmd_stopped()); k++) {
     in_torch torch;
     plan s;
     int status, fits;
@@ -543,6 +544,8 @@ static void print_plan(const planned *d) {
   print_title(d);
   if (p->j.table)
     print_stages(d);
+  if (s->stopped)
+    printf("stopped: a cheaper plan may be there\n\n");
   if (!s->feasible)
     printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", cmd_bold, cmd_plain,
            exact_text(s->smallest_budget_bytes));
@@ -611,7 +614,7 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
     print_title(&d);
     plan_head(&d, "budget");
   }
-  for (i = 0; i <= BUDGETS && !status; i++) {
+  for (i = 0; i <= BUDGETS && !status && !cmd_stopped(); i++) {
     const uint64_t least = d.plan.s.smallest_budget_bytes, most = d.plain.s.peak_bytes;
     in_torch torch;
     plan s;
@@ -700,9 +703,9 @@ static void print_plan_json(const planned *d) {
   printf("{\"model\":");
   cmd_json_text(stdout, d->p->j.model);
   printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
-         ",\"smallest_budget_bytes\":%" PRIu64,
+         ",\"smallest_budget_bytes\":%" PRIu64 ",\"stopped\":%s",
          vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
-         d->p->j.budget, s->smallest_budget_bytes);
+         d->p->j.budget, s->smallest_budget_bytes, s->stopped ? "true" : "false");
   printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
          chain_cost_text(d->chain, s->cost), chain_cost_text(d->chain, d->plain.s.cost),
          s->peak_bytes, d->plain.s.peak_bytes);
@@ -930,6 +933,7 @@ int plan_command(int argc, char **argv) {
   memset(&d, 0, sizeof d);
   memset(&l, 0, sizeof l);
   p.j.command = "plan";
+  p.o.stop = p.j.o.stop = cmd_stop;
   status = plan_arguments(&p, argc, argv);
   if (status || !p.j.model)
     return status;
@@ -962,7 +966,9 @@ int plan_command(int argc, char **argv) {
     status = print_budgets(&p, &c, model ? &l : NULL);
   else if (!status) {
     cmd_progress(planning, 0);
+    cmd_stop_begin();
     status = plan_all(&d);
+    cmd_stop_end();
     cmd_progress_end();
   }
   if (!status && p.j.svg)

@@ -206,7 +206,7 @@ static int plan_stage(rank_plan *p, const char *text, size_t len, uint32_t rank,
 /* What is planned for all stages is in place of what was planned for the last one. */
 static int stages_join(rank_plan *p, const stage_plan *at, uint32_t n) {
   vram_planned_step *q = &p->j->planned;
-  size_t bytes = 1;
+  size_t bytes = 1, used = 0;
   uint32_t i;
   for (i = 0; i < n; i++)
     bytes += strlen(at[i].nodes) + 1;
@@ -219,9 +219,11 @@ static int stages_join(rank_plan *p, const stage_plan *at, uint32_t n) {
   q->cost = q->cost_plain;
   q->feasible = 1;
   for (i = 0; i < n; i++) {
-    if (*at[i].nodes && *p->nodes)
-      strcat(p->nodes, ",");
-    strcat(p->nodes, at[i].nodes);
+    const size_t len = strlen(at[i].nodes);
+    if (len && used)
+      p->nodes[used++] = ',';
+    memcpy(p->nodes + used, at[i].nodes, len + 1);
+    used += len;
     p->calls += at[i].calls;
     p->units += at[i].units;
     q->cost += at[i].cost;

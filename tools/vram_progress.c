@@ -6,7 +6,7 @@
 #include <signal.h>
 
 static const char *volatile doing; /* NULL: nothing */
-static volatile sig_atomic_t seconds, limit, is_shown;
+static volatile sig_atomic_t seconds, limit, is_shown, is_stopped;
 
 /* n in decimal, from where the result points on. */
 static char *digits(char *end, unsigned n) {
@@ -41,6 +41,8 @@ static void tick(int number) {
     put(at, (size_t)(text + sizeof text - at));
   }
   put(" s", 2);
+  if (is_stopped)
+    put(", ending", 8);
   alarm(1);
   errno = keep;
 }
@@ -69,9 +71,40 @@ void cmd_progress_end(void) {
   is_shown = 0;
 }
 
+static void stop(int number) {
+  (void)number;
+  is_stopped = 1;
+}
+
+void cmd_stop_begin(void) {
+  struct sigaction action, before;
+  if (sigaction(SIGINT, NULL, &before) || before.sa_handler == SIG_IGN)
+    return; /* in the background */
+  memset(&action, 0, sizeof action);
+  action.sa_handler = stop;
+  action.sa_flags = (int)(SA_RESTART | SA_RESETHAND); /* the second one ends it */
+  sigaction(SIGINT, &action, NULL);
+}
+
+void cmd_stop_end(void) {
+  struct sigaction now;
+  if (!sigaction(SIGINT, NULL, &now) && now.sa_handler == stop)
+    signal(SIGINT, SIG_DFL);
+}
+
+int cmd_stopped(void) { return is_stopped; }
+
 #else
 
+void cmd_stop_begin(void) {}
+void cmd_stop_end(void) {}
+int cmd_stopped(void) { return 0; }
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}
 
 #endif
+
+int cmd_stop(void *user) {
+  (void)user;
+  return cmd_stopped();
+}

@@ -730,8 +730,11 @@ static int replay_trace(replay_job *j, const trace *t) {
   r.options.total_bytes = j->total_bytes;
   r.options.limit_bytes = (uint64_t)(j->fraction * (double)j->total_bytes);
   status = replay_begin(&r, t);
+  if (!j->csv)
+    cmd_progress("vram replay: playing", 0);
   for (i = 0; i < n && !status; i++)
     status = play_all(&r, policy[i], j, p + i);
+  cmd_progress_end();
   if (!status) {
     if (j->json)
       replay_json(j, &r, p, n);

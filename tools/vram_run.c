@@ -43,9 +43,9 @@ cmd_text help_run = {
 
 #include <fcntl.h>
 #include <stddef.h>
-#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 int memfd_create(const char *name, unsigned flags); /* POSIX has none */
@@ -232,9 +232,9 @@ enum { RUN_PAGE = RUN_FAILURE + 1 }; /* asked for: not a report, but the page of
 static int run_tell(run_state *s, int what);
 
 static double run_clock(void) {
-  struct timeval now;
-  gettimeofday(&now, NULL);
-  return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+  struct timespec now = {0, 0};
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Of all processes, failed allocations whose report is there. */

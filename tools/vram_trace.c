@@ -298,10 +298,12 @@ int trace_read(trace *t, const char *path, int64_t device) {
   int status = format && format != VRAM_FILE_CONFIG ? kind_refuse_model(path, format, "a trace")
                                                     : kind_refuse(path, "replay");
   memset(t, 0, sizeof *t);
+  cmd_progress("vram: reading a trace", 0);
   if (!status)
     status = cmd_read(path, &bytes, &len);
   if (!status)
     status = trace_from(t, path, bytes, len, device);
+  cmd_progress_end();
   free(bytes);
   return status;
 }

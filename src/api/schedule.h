@@ -93,7 +93,10 @@ typedef struct vram_schedule_options {
   /* OPTIMAL, STAGES: steps that the bytes of the plain run are divided into; 0: by the length. The
      result is the optimum where the sizes are multiples of such a step, and near it otherwise */
   uint32_t slots;
-  int offload; /* OPTIMAL: to the host, too, at the chain's transfer_cost */
+  int offload;             /* OPTIMAL: to the host, too, at the chain's transfer_cost */
+  int (*stop)(void *user); /* OPTIMAL, STAGES: asked now and then; not 0: end with the best so far,
+                              which may be that of another planner. NULL: never */
+  void *user;
 } vram_schedule_options;
 
 typedef struct vram_schedule {
@@ -103,6 +106,7 @@ typedef struct vram_schedule {
   uint64_t smallest_budget_bytes; /* the smallest budget that this planner can keep */
   uint64_t peak_bytes, cost;      /* as vram_schedule_verify counted them */
   uint64_t host_bytes;            /* that live on the host at most */
+  int stopped;                    /* by `stop`: a cheaper one may be there */
 } vram_schedule;
 
 /* What a replay counted. */
@@ -183,7 +187,8 @@ typedef struct vram_planned_step {
   const vram_range *range;        /* and around nodes: vram_step_options.checkpoint */
   uint32_t nrange, nunit;         /* nunit: of so many units; 0: of the chain's stages */
   int feasible;                   /* 0: the plan is that of smallest_budget_bytes */
-  uint64_t smallest_budget_bytes; /* that any of the plans tried fits */
+  uint64_t smallest_budget_bytes; /* that any of the plans tried fits; stopped: the budget itself */
+  int stopped;                    /* by o->stop: a cheaper one may be there */
   uint64_t cost, cost_plain;      /* operations (vram_node_flops) */
   vram_report plain, report;      /* of the step without checkpoints, and as planned */
   uint32_t tried;                 /* steps played */
@@ -202,7 +207,8 @@ typedef struct vram_planned_step {
    has units, calls are around whole units, as vram_graph_unit_ranges has them, of a pipeline those
    of the rank's stages: those that save most for what runs again, as many as the played step needs;
    there is no chain then and no schedule, span is NULL. A budget that no plan fits is no error:
-   feasible is 0. Errors as vram_chain_cut and vram_step; VRAM_ERR_MEMORY: the allocator gave none.
+   feasible is 0. Where o->stop says so before one was found that fits, it ends with VRAM_ERR_CALL.
+   Errors as vram_chain_cut and vram_step; VRAM_ERR_MEMORY: the allocator gave none.
    vram_step_plan_free gives the memory back; not needed after an error. */
 VRAM_API vram_result vram_step_plan(const vram_graph *g, const vram_step_options *o,
                                     uint32_t max_stages, const vram_allocator *allocator,

@@ -20,6 +20,8 @@ typedef struct vram_solve_options {
   int64_t eval_batch;     /* of an evaluation between steps; 0: none */
   int64_t dry_run_batch;  /* of a forward pass before the first step; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
+  int (*stop)(void *user);  /* asked between values; not 0: end with what there is. NULL: never */
+  void *user;
 } vram_solve_options;
 
 /* A value that was tried; value 0: there is none. */
@@ -39,6 +41,7 @@ typedef struct vram_solution {
   vram_trial least;  /* segments: the number that takes the fewest bytes */
   int64_t larger;    /* not 0: not monotone. This value takes fewer bytes than the smaller one */
   int64_t smaller;   /* here: both were tried */
+  int stopped;       /* by `stop`: a larger value may fit, `next` need not be the next one */
   int limit;         /* `next` is beyond a limit of this library, not of the budget */
   uint32_t tried;    /* how many values */
   vram_rules rules;  /* that the steps go by */

@@ -120,6 +120,8 @@ typedef struct vram_step_options {
                       ZeroRedundancyOptimizer it is. What the stage does is taken from there */
   uint64_t budget_bytes;                          /* of the device, for vram_report.fits; 0: none */
   void (*event)(void *user, const vram_event *e); /* NULL: nobody listens */
+  int (*stop)(
+      void *user); /* vram_step_plan asks between steps; not 0: it ends with the best so far */
   void *user;
   struct vram_node_report *nodes; /* NULL, or one for each node of the graph */
 } vram_step_options;

@@ -220,7 +220,8 @@ static void vram__pipe_part_sends(vram__step *s, const vram__played *part) {
 /* Plays a part of microbatch mb on local stage k. */
 static const vram__played *vram__pipe_part(vram__pipe_run *r, uint32_t k, uint32_t mb,
                                            uint32_t which) {
-  const vram__played *part = r->p->stage[k].part + which + vram__pipe_is_later(r->p, k, mb);
+  const vram__played *part =
+      r->p->stage[k].part + which + vram__pipe_is_later(r->p, k, vram__pipe_like_forward(r, mb));
   vram__step *const s = r->s;
   uint32_t i;
   if (!part->known)
@@ -246,7 +247,8 @@ static const vram__played *vram__pipe_part_back(vram__pipe_run *r, uint32_t k, u
   if (vram__pipe_is_ddp(r) && last)
     vram__ddp_last_backward(r->s);
   part = vram__pipe_part(r, k, mb,
-                         which + vram__pipe_emptied(r->p, k, mb) + 2 * (uint32_t)(r->done[k] != 0));
+                         which + vram__pipe_emptied(r->p, k, vram__pipe_like_backward(r, mb)) +
+                             2 * (uint32_t)(r->done[k] != 0));
   r->done[k]++;
   if (vram__pipe_is_ddp(r) && last)
     VRAM__WRAPPER_DO(r->s, backward_end);

@@ -42,7 +42,7 @@ VRAM__FN void vram__part_hear(void *user, const vram_event *e) {
   vram__part_event *to;
   if (e->action != VRAM_ACTION_ALLOC && e->action != VRAM_ACTION_FREE)
     return;
-  vram__part_casts_look(y);
+  vram__part_casts_drop(y);
   to = vram__part_put(y, e->action == VRAM_ACTION_ALLOC ? VRAM__PART_ALLOC : VRAM__PART_FREE);
   if (!to)
     return;
@@ -110,17 +110,27 @@ VRAM__FN void vram__part_begin(vram__part_player *y, vram__played *part, int bac
   y->part = part;
 }
 
-/* Allocation `id` of the running part is held by whoever plays it, too; 0: it makes a gradient. */
+/* Allocation `id` of the running part is held by whoever plays it, too; 0: it makes a gradient.
+   They are numbered as they come. */
 static void vram__part_keep(vram__played *part, uint32_t id, int kept) {
-  uint32_t i = part->count;
-  while (i--)
-    if (part->event[i].kind == VRAM__PART_ALLOC && part->event[i].id == id) {
+  uint32_t low = 0, high = part->count;
+  while (low < high) { /* is it in front of the one in the middle, or of the last one before it? */
+    const uint32_t middle = low + (high - low) / 2;
+    uint32_t i = middle + 1;
+    while (i > low && part->event[i - 1].kind != VRAM__PART_ALLOC)
+      i--;
+    if (i > low && part->event[i - 1].id == id) {
       if (kept)
-        part->event[i].kept = 1;
+        part->event[i - 1].kept = 1;
       else
-        part->event[i].cat = VRAM_CATEGORY_GRADIENTS;
+        part->event[i - 1].cat = VRAM_CATEGORY_GRADIENTS;
       return;
     }
+    if (i > low && part->event[i - 1].id > id)
+      high = i - 1;
+    else
+      low = middle + 1;
+  }
 }
 
 /* The id of t's storage as the running part gives it; the number of the stage's input that it lies
@@ -176,7 +186,8 @@ VRAM__FN void vram__part_end(vram__part_player *y) {
   vram__step *const t = &y->t;
   uint32_t i;
   for (i = 0; i < t->leaf.parameters; i++)
-    vram__part_gradient(y, i, 0);
+    if (t->leaf.at[i].grad.d && !y->had[i])
+      vram__part_gradient(y, i, 0);
   part->given = vram__part_list(y, y->ngiven);
   for (i = 0; part->given && i < y->ngiven; i++)
     part->given[i] = y->given[i];

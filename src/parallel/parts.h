@@ -47,7 +47,8 @@ typedef struct vram__part_player {
   vram_dtype dtype;        /* of the model, outside of parts */
   vram__part_pin *pin;     /* copies that were made last */
   uint32_t *others;        /* by copy: how often others hold it */
-  uint8_t *holds;          /* by copy: the part's microbatch does */
+  uint8_t *holds;          /* by copy: the part's microbatch does, */
+  uint32_t *held, nheld;   /* and which these are */
   uint32_t made;           /* copies of the running part */
   uint8_t looks, emptied;  /* of the running part: who holds copies may change; see EMPTIED */
   uint32_t *given, ngiven; /* what the running part gives */
@@ -82,6 +83,7 @@ VRAM__FN void vram__part_backward(vram__part_player *y, vram__played *part,
 VRAM__FN vram__part_event *vram__part_put(vram__part_player *y, uint8_t kind);
 
 /* parts_cast.c */
+VRAM__FN void vram__part_casts_drop(vram__part_player *y);
 VRAM__FN void vram__part_casts_look(vram__part_player *y);
 VRAM__FN void vram__part_casts_begin(vram__part_player *y, int full);
 VRAM__FN void vram__part_casts_forward_end(vram__part_player *y, int made);

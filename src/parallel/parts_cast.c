@@ -59,11 +59,30 @@ static void vram__part_cast_say(vram__part_player *y, uint32_t i, int holds) {
     to->id = i;
 }
 
-/* What the running part has come to hold, or lets go, since it last allocated or freed. */
+/* What the running part lets go, since it last allocated or freed. */
+VRAM__FN void vram__part_casts_drop(vram__part_player *y) {
+  uint32_t i, n = 0;
+  for (i = 0; y->looks && i < y->nheld; i++) {
+    const uint32_t at = y->held[i];
+    vram__part_cast_say(y, at, vram__part_cast_holds(y, y->micro->pin + at) > y->others[at]);
+    if (y->holds[at])
+      y->held[n++] = at;
+  }
+  y->nheld = y->looks ? n : y->nheld;
+}
+
+/* The same with what it has come to hold. While the cache has a copy, too, it does not matter who
+   else holds it, and none comes from an empty cache: one looks when it is emptied, and at the end.
+ */
 VRAM__FN void vram__part_casts_look(vram__part_player *y) {
   uint32_t i;
-  for (i = 0; y->looks && i < y->s->ncast; i++)
+  if (!y->looks)
+    return;
+  for (i = y->nheld = 0; i < y->s->ncast; i++) {
     vram__part_cast_say(y, i, vram__part_cast_holds(y, y->micro->pin + i) > y->others[i]);
+    if (y->holds[i])
+      y->held[y->nheld++] = i;
+  }
 }
 
 static void vram__part_cast_link(vram__part_player *y, uint32_t leaf, vram__tensor x) {
@@ -77,6 +96,7 @@ static void vram__part_cast_link(vram__part_player *y, uint32_t leaf, vram__tens
 VRAM__FN void vram__part_casts_begin(vram__part_player *y, int full) {
   uint32_t i;
   y->looks = y->emptied = 0;
+  y->nheld = 0;
   if (!y->p->clears)
     return;
   vram__autocast_leave(&y->t);
@@ -86,6 +106,8 @@ VRAM__FN void vram__part_casts_begin(vram__part_player *y, int full) {
     const uint32_t own = y->micro->held ? y->micro->held[i] : 0; /* none before it has run */
     y->others[i] = vram__part_cast_holds(y, y->micro->pin + i) - own;
     y->holds[i] = own != 0;
+    if (own)
+      y->held[y->nheld++] = i;
   }
 }
 

@@ -262,7 +262,8 @@ VRAM__FN int vram__pipe_parts(vram__pipe *p, const vram_step_options *o, void *s
   in = (vram__part_incoming *)vram__pipe_take(p, most * (uint64_t)sizeof *in);
   y.others = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.others);
   y.holds = (uint8_t *)vram__pipe_take(p, p->g.nparam + UINT64_C(1));
-  if (!y.had || !y.given || !in || !y.others || !y.holds || !vram__pipe_casts_find(p))
+  y.held = (uint32_t *)vram__pipe_take(p, (p->g.nparam + UINT64_C(1)) * sizeof *y.held);
+  if (!y.had || !y.given || !in || !y.others || !y.holds || !y.held || !vram__pipe_casts_find(p))
     return 0;
   vram__memory_zero(y.had, p->g.nparam);
   vram__memory_zero(in, most * (uint64_t)sizeof *in);

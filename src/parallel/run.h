@@ -42,6 +42,16 @@ typedef struct vram__pipe_run {
   uint32_t *output; /* a variable that holds the microbatch's before up to the loss, or NULL */
 } vram__pipe_run;
 
+/* Which microbatch of the schedule is like one of those that are played, as to autocast's cache
+   when its forward pass begins, or its backward pass. */
+static inline uint32_t vram__pipe_like_forward(const vram__pipe_run *r, uint32_t mb) {
+  return mb ? mb + r->fold.warm : 0;
+}
+
+static inline uint32_t vram__pipe_like_backward(const vram__pipe_run *r, uint32_t mb) {
+  return mb + r->fold.rounds;
+}
+
 /* micro.c */
 VRAM__FN void vram__slots_release(vram__step *s, uint32_t *slot, uint32_t n);
 VRAM__FN void vram__pipe_cache_empty(vram__pipe_run *r);

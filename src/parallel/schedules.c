@@ -121,12 +121,25 @@ static void vram__pipe_1f1b_backward(vram__pipe_run *r, vram__pipe_1f1b *v, uint
    that there is. */
 enum { VRAM__WARM_PLAYED = 5, VRAM__ROUNDS_PLAYED = 4 }; /* the cooldown has one pass less */
 
+/* Does a microbatch hold copies of autocast's cache behind its forward pass? Those of the warmup
+   share theirs, which go with the last of them: rounds up to there are not like those behind it. */
+static int vram__pipe_holds_copies(const vram__pipe_stage *stage) {
+  uint32_t i, later;
+  for (later = 0; later < 2; later++) {
+    const vram__played *part = stage->part + VRAM__PART_FORWARD + later;
+    for (i = 0; part->known && i < part->count; i++)
+      if (part->event[i].kind == VRAM__PART_HOLD)
+        return 1;
+  }
+  return 0;
+}
+
 static void vram__pipe_fold_begin(vram__pipe_run *r, uint32_t warm) {
   const vram__step *s = r->s;
   const uint32_t rounds = r->count - warm;
   if (!s->o->layers_once || s->replay || s->cuts || s->o->event || s->o->nodes ||
       s->count.stop_at || r->chunk || r->p->parallel->hook || r->p->differ || r->p->buffer ||
-      r->p->clears)
+      (r->p->clears && warm > 1 && vram__pipe_holds_copies(r->p->stage)))
     return;
   r->fold.warm = warm > VRAM__WARM_PLAYED ? warm - VRAM__WARM_PLAYED : 0;
   r->fold.rounds = rounds > VRAM__ROUNDS_PLAYED ? rounds - VRAM__ROUNDS_PLAYED : 0;

@@ -144,6 +144,7 @@ typedef struct vram__planning {
   int stages, offload;
   int exact;  /* slots and costs are */
   int filled; /* the table is */
+  int stopped;
   uint32_t n, nway;
   uint32_t *first; /* way of each stage */
   vram__room_sizes bytes, slot;

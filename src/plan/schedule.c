@@ -145,6 +145,8 @@ static vram_result vram__plan_table(vram__planning *p, uint64_t budget, uint64_t
     room = p->high[top];
   p->blocks = room / VRAM__BLOCK + 1; /* no more are needed */
   vram__table_solve(p);
+  if (p->stopped) /* what was found without it */
+    return VRAM_OK;
   p->filled = 1;
   /* Next to the smallest budget every byte counts. Which budgets are tried depends on the chain
      alone, here and below, so that more bytes never cost more. */
@@ -329,6 +331,8 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
     vram__layout_table(&p, mem + used);
     if (!bad)
       bad = vram__plan_table(&p, budget, &smallest, err);
+    for (k = VRAM_PLANNER_SEQUENTIAL; !bad && p.stopped && k < VRAM_PLANNER_COUNT; k++)
+      bad = vram__plan_given(&p, (vram_planner)k, budget, &other, err);
   }
   if (!bad && !p.found.feasible)
     bad = vram__error_begin(err, VRAM_ERR_OVERFLOW, 0,
@@ -338,6 +342,7 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
   *schedule = p.found;
   schedule->smallest_budget_bytes = smallest;
   schedule->feasible = budget >= smallest;
+  schedule->stopped = p.stopped;
   VRAM_ASSERT(vram__schedule_is_right(&p, schedule));
   VRAM_ASSERT(!schedule->feasible || schedule->peak_bytes <= budget);
   vram__error_clear(err);

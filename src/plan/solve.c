@@ -265,6 +265,15 @@ static int vram__solve_step(vram__solver *v) {
   return vram__solve_verdict(v, kind);
 }
 
+/* It is to end. No error is left. */
+static int vram__solve_stopped(vram__solver *v) {
+  if (!v->s->stopped && v->o->stop && v->o->stop(v->o->user))
+    v->s->stopped = 1;
+  if (v->s->stopped)
+    vram__error_clear(&v->error);
+  return v->s->stopped;
+}
+
 /* The report of a trial that is part of the solution is that of its replay. */
 static int vram__solve_report(vram__solver *v, vram_trial *t) {
   if (!v->o->step.replay || !t->value || !t->report.device_bytes.expected)
@@ -285,12 +294,14 @@ static int vram__solve_reports(vram__solver *v) {
   vram_solution *s = v->s;
   vram_trial *all[5];
   uint32_t i, k;
+  if (s->stopped)
+    vram__memory_zero(&s->eights, sizeof s->eights), vram__memory_zero(&s->power, sizeof s->power);
   all[0] = &s->fits;
   all[1] = &s->next;
   all[2] = &s->eights;
   all[3] = &s->power;
   all[4] = &s->least;
-  for (i = 0; i < 5; i++) {
+  for (i = 0; i < (s->stopped ? 1u : 5u); i++) {
     for (k = 0; k < i && all[k]->value != all[i]->value; k++)
       ;
     if (k < i)
@@ -315,7 +326,7 @@ static int vram__solve_calm(vram__solver *v) {
   for (i = 0; i < 3; i++)
     if (known[i]->value > s->calm.value && !known[i]->report.num_alloc_retries)
       s->calm = *known[i];
-  while (high - s->calm.value > stride) {
+  while (high - s->calm.value > stride && !vram__solve_stopped(v)) {
     t.value = s->calm.value + (high - s->calm.value) / 2;
     t.value -= (t.value - v->first) % stride;
     if (t.value <= s->calm.value)
@@ -337,6 +348,8 @@ static int vram__solve_calm(vram__solver *v) {
 /* One value of the dim; v->now becomes it. */
 static int vram__solve_try(vram__solver *v, int64_t value) {
   int kind;
+  if (vram__solve_stopped(v))
+    return VRAM__FAILED;
   v->s->tried++;
   v->now.value = value;
   vram__memory_zero(&v->now.report, sizeof v->now.report);
@@ -572,6 +585,14 @@ static int vram__solve_probe(vram__solver *v) {
   return VRAM__TOO_LARGE;
 }
 
+static vram_result vram__solve_found(vram__solver *v) {
+  v->s->limit = v->high.value && v->beyond;
+  v->s->fits = v->low;
+  if (v->high.value && !v->beyond)
+    v->s->next = v->high;
+  return VRAM_OK;
+}
+
 /* The largest value of the dim; the graph in v->g has its first one. */
 static vram_result vram__solve_dim(vram__solver *v) {
   int kind;
@@ -600,11 +621,7 @@ static vram_result vram__solve_dim(vram__solver *v) {
   if (vram__solve_round(v, 0, &v->s->eights) == VRAM__FAILED ||
       vram__solve_round(v, 1, &v->s->power) == VRAM__FAILED)
     return v->error.code;
-  v->s->limit = v->high.value && v->beyond;
-  v->s->fits = v->low;
-  if (v->high.value && !v->beyond)
-    v->s->next = v->high;
-  return VRAM_OK;
+  return vram__solve_found(v);
 }
 
 /* The fewest segments: more of them keep more of their inputs, fewer recompute longer ranges, so
@@ -614,7 +631,7 @@ static vram_result vram__solve_segments(vram__solver *v) {
   uint64_t fewest = UINT64_MAX;
   int kind;
   vram__memory_zero(&before, sizeof before);
-  for (v->now.value = 1; v->now.value <= v->most; v->now.value++) {
+  for (v->now.value = 1; v->now.value <= v->most && !vram__solve_stopped(v); v->now.value++) {
     v->step.checkpoint_segments = (uint32_t)v->now.value;
     kind = vram__solve_step(v);
     if (kind == VRAM__FAILED || (v->now.value == 1 && kind == VRAM__NOT_ALLOWED))
@@ -741,6 +758,8 @@ VRAM_API vram_result vram_solve(const char *text, uint64_t len, const vram_solve
   r = vram__solve_begin(&v);
   if (!r)
     r = o->segments ? vram__solve_segments(&v) : vram__solve_dim(&v);
+  if (!r && solution->stopped && !o->segments)
+    r = vram__solve_found(&v);
   if (!r && (!vram__solve_reports(&v) || !vram__solve_calm(&v)))
     r = v.error.code;
   if (v.range)

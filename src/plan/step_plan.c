@@ -92,6 +92,13 @@ VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t
   return VRAM_OK;
 }
 
+/* It is to end, with what there is. */
+static int vram__step_stopped(vram__stepper *q) {
+  q->plan->stopped = q->plan->stopped || (q->step.stop && q->step.stop(q->step.user));
+  q->step.stop = q->plan->stopped ? NULL : q->step.stop;
+  return q->plan->stopped;
+}
+
 /* The grid, then halves between the cheapest that fits and the next one. */
 static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
   vram_planned_step *p = q->plan;
@@ -121,9 +128,13 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
                       n * (uint64_t)sizeof *q->span);
     if (r.fits && s.cost <= best_cost)
       best = at, best_cost = s.cost, above = at + (high - low) / (VRAM__GRID - 1);
+    if (vram__step_stopped(q))
+      break;
   }
+  if (p->stopped && !best)
+    return vram__error_begin(q->err, VRAM_ERR_CALL, 0, "stopped before a plan that fits was found");
   p->feasible = best != 0;
-  for (i = 0; best && i < 12 && above - best > p->chain.align; i++) {
+  for (i = 0; best && i < 12 && above - best > p->chain.align && !vram__step_stopped(q); i++) {
     at = best + (above - best) / 2;
     result = vram__step_chain(q, at, &s, &n);
     if (!result)
@@ -135,8 +146,8 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
     else
       above = at;
   }
-  p->smallest_budget_bytes = VRAM_OVERFLOW;
-  for (i = 0; i < VRAM__GRID; i++) {
+  p->smallest_budget_bytes = p->stopped ? budget : VRAM_OVERFLOW;
+  for (i = 0; i < VRAM__GRID && !p->stopped; i++) {
     n = q->ngrid[i];
     vram__memory_copy(q->span, q->grid + i * (uint64_t)p->chain.nstage,
                       n * (uint64_t)sizeof *q->span);
@@ -151,6 +162,7 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
   if (!result)
     result = vram__step_try(q, p->nrange, budget, &p->report);
   p->cost = p->schedule.cost;
+  p->schedule.stopped = p->stopped;
   return result;
 }
 

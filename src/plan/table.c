@@ -188,18 +188,24 @@ static void vram__table_block(vram__planning *p, uint32_t s, uint32_t t, uint64_
     cell[i] = cell[i] < VRAM__DEAR ? cell[i] : VRAM__NEVER;
 }
 
+/* It is to end. */
+static int vram__table_stopped(vram__planning *p) {
+  p->stopped = p->stopped || (p->o->stop && p->o->stop(p->o->user));
+  return p->stopped;
+}
+
 VRAM__FN void vram__table_solve(vram__planning *p) {
   uint64_t b;
   uint32_t s, t;
   if (p->offload) { /* what is on the host leaves more room to the stages after */
-    for (t = 0; t < p->n; t++)
+    for (t = 0; t < p->n && !vram__table_stopped(p); t++)
       for (s = t + 1; s-- > 0;)
         for (b = 0; b < p->blocks; b++)
           vram__table_block(p, s, t, b);
     return;
   }
   for (b = 0; b < p->blocks; b++)
-    for (t = 0; t < p->n; t++)
+    for (t = 0; t < p->n && !vram__table_stopped(p); t++)
       for (s = t + 1; s-- > vram__table_lowest_s(p, t);) {
         int32_t two[2 * VRAM__BLOCK];
         const int32_t *v;
