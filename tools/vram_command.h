@@ -80,8 +80,8 @@ void cmd_progress(const char *what, uint64_t most);
 /* The line goes: before anything is printed. */
 void cmd_progress_end(void);
 
-/* From here on the first Ctrl-C only says that a search is to end with the best so far; the next one
-   ends the program. */
+/* From here on the first Ctrl-C only says that a search is to end with the best so far; the next
+   one ends the program. */
 void cmd_stop_begin(void);
 void cmd_stop_end(void);
 int cmd_stopped(void);

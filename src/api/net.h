@@ -14,7 +14,7 @@
 
 #define VRAM_MAX_NET_LINES 4096
 #define VRAM_NET_ARGS 10 /* integers of a line */
-#define VRAM_NET_KEPT 3 /* kept values that a line takes */
+#define VRAM_NET_KEPT 3  /* kept values that a line takes */
 
 /* Every line VRAM_NET_kind(net, ...): where its value is, and its arguments in order.
      NEW in a new buffer   OVER in that of x, overwritten   VIEW that of x (FROM: of kept)
