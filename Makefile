@@ -161,6 +161,7 @@ ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 ifdef SLOW
 ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
 ARGS_test_solve = tests/golden/models/nn_lenet5.vram
+ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout)
 endif
 
 units: $(UNITS:%=$(B)/%.log)

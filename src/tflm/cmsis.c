@@ -5,7 +5,7 @@
 
 /* clang-format off */
 static const vram__tflm_kernel vram__tflm_cmsis_kernels[] = {
-#define VRAM__CMSIS_KERNEL(name, params, data32, data64, temps)                                        \
+#define VRAM__CMSIS_KERNEL(name, params, data32, data64, temps)                                  \
   {#name, VRAM__TFLM_OF_##params, VRAM__TFLM_CMSIS, {data32, data32, data64, 0}, temps}
     VRAM__CMSIS_KERNEL(AVERAGE_POOL_2D, Pool, 36, 36, "0a0a!"),
     VRAM__CMSIS_KERNEL(BATCH_MATMUL, BatchMatMul, 36, 56, "01a!"),

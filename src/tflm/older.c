@@ -5,7 +5,8 @@
 
 /* clang-format off */
 static const vram__tflm_kernel vram__tflm_older[] = {
-    {"CONCATENATION", VRAM__TFLM_OF_Concatenation, VRAM__TFLM_CONCAT_2024, {24, 24, 40, 0}, "0a*a!"},
+    {"CONCATENATION", VRAM__TFLM_OF_Concatenation, VRAM__TFLM_CONCAT_2024, {24, 24, 40, 0},
+     "0a*a!"},
     {"MEAN", VRAM__TFLM_OF_Reducer, VRAM__TFLM_SUM_2024, {40, 40, 40, 0}, "0a1!01A"},
     {"SUM", VRAM__TFLM_OF_Reducer, VRAM__TFLM_SUM_2024, {40, 40, 40, 0}, "0a1!01A"},
     {"REDUCE_MAX", VRAM__TFLM_OF_Reducer, VRAM__TFLM_EXTREME, {40, 40, 40, 0}, "01A0a1!"},
