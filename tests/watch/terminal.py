@@ -87,7 +87,7 @@ for rows, columns, devices in SIZES:
     assert w.end("q") == 0
 
 # history: memory a tenth fuller each time; letters where the terminal has no others
-for locale, levels in ("C.UTF-8", "".join(chr(0x2581 + i) for i in range(8))), ("C", "_.:-=+*#"):
+for locale, levels in ("C.UTF-8", "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"), ("C", "_.:-=+*#"):
     w = Watch(20, 100, "--count", "11", devices=1, NVML_MODE="wave", LC_ALL=locale)
     pictures = [w.picture() for _ in range(10)]
     line = next(line for line in pictures[-1] if line.startswith(" mem "))
