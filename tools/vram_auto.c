@@ -431,8 +431,10 @@ static uint64_t room_of(const vram_report *r, uint64_t budget) {
   return budget > beside ? budget - beside : 0;
 }
 
-/* What the bounds of a step that was not replayed say: the allocator reserves at most half more
-   than is allocated and 32 MiB (vram_solve decides so, too), at least what is allocated. */
+/* What the bounds of a step that was not replayed say. It needs at least what is allocated. Where
+   the device has twice the upper bound and 64 MiB, it is taken to fit (vram_solve decides so, too):
+   a rule of thumb, not a bound, as what the allocator holds beyond that is mostly cache, which it
+   gives back before it runs out of memory. */
 static auto_verdict verdict_of(const vram_report *r, uint64_t budget) {
   const uint64_t room = room_of(r, budget);
   if (r->replayed)

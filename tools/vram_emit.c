@@ -241,7 +241,7 @@ static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
   if (e->banks.o.nbank > 1)
     memcpy(to, "BANK_", sizeof "BANK_"), emit_upper(e->banks.name[bank], to + 5);
   else
-    strcpy(to, "ARENA");
+    memcpy(to, "ARENA", sizeof "ARENA");
   return to;
 }
 
