@@ -53,7 +53,10 @@ run_group *run_groups(vram_ledger *l, uint32_t *n) {
 static vram_owner *run_peak(vram_ledger *l, uint32_t *n) {
   const uint32_t all = vram_ledger_owners(l, 1, NULL, 0);
   vram_owner *list = (vram_owner *)calloc(all ? all : 1, sizeof *list);
-  *n = list ? vram_ledger_owners(l, 1, list, all) : 0;
+  *n = 0;
+  if (!list)
+    return NULL;
+  *n = vram_ledger_owners(l, 1, list, all);
   *n = *n < all ? *n : all;
   return list;
 }
