@@ -56,6 +56,7 @@ static const struct {
   const char *end;
   const file_kind kind;
 } by_name[] = {
+    {".pte", {"a program of ExecuTorch", "vram estimate --embedded ", ""}},
     {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}},
     {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}},
     {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}},
