@@ -89,7 +89,7 @@ static const file_kind *kind_of(const char *path, const char *head, size_t n, co
   size_t i;
   if (begins(head, n, "PK\3\4")) {
     for (i = 0; i < sizeof in_zip / sizeof *in_zip; i++)
-      if (holds(head, n, in_zip[i].name) || holds(tail, ntail, in_zip[i].name))
+      if (holds(head, n, in_zip[i].name) || (tail && holds(tail, ntail, in_zip[i].name)))
         return in_zip[i].kind.what        ? &in_zip[i].kind
                : in_zip[i].name[0] == 'd' ? &kind_torch
                                           : &kind_keras;
