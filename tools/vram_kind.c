@@ -56,6 +56,7 @@ static const struct {
   const char *end;
   const file_kind kind;
 } by_name[] = {
+    {".pte", {"a program of ExecuTorch", "vram estimate --embedded ", ""}},
     {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}},
     {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}},
     {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}},
@@ -88,7 +89,7 @@ static const file_kind *kind_of(const char *path, const char *head, size_t n, co
   size_t i;
   if (begins(head, n, "PK\3\4")) {
     for (i = 0; i < sizeof in_zip / sizeof *in_zip; i++)
-      if (holds(head, n, in_zip[i].name) || holds(tail, ntail, in_zip[i].name))
+      if (holds(head, n, in_zip[i].name) || (tail && holds(tail, ntail, in_zip[i].name)))
         return in_zip[i].kind.what        ? &in_zip[i].kind
                : in_zip[i].name[0] == 'd' ? &kind_torch
                                           : &kind_keras;

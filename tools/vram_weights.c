@@ -117,10 +117,7 @@ static int32_t multiplier_of(double number, int *shift) {
   *shift = 0;
   if (!(number > 0) || number > 1e300)
     return 0;
-  for (; number >= 1; number /= 2)
-    ++*shift;
-  for (; number < 0.5; number *= 2)
-    --*shift;
+  number = frexp(number, shift);
   fixed = (int64_t)(number * 2147483648.0 + 0.5);
   if (fixed == INT64_C(2147483648)) {
     fixed /= 2;
