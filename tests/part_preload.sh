@@ -290,13 +290,13 @@ END
   tool run --json --report "$work/report" -- ./linked ranges "$PWD/libvram_preload.so" 2>"$work/log"
   equal "ranges: exit status" 0 $?
   sed -e 's/"frames":\[[^]]*\]//g' -e 's/"pid"/\n&/g' "$work/report" | sed 's/.*"not_freed"://' | tr '{' '\n' |
-    sed -n 's/^"bytes":\([0-9]*\),"count":\([0-9]*\),.*"place":"\([^+"]*\).*"function":"\([^" ]*\)".*"tag":"\([^"]*\)".*/\1 \2 \3 \4 \5/p' >"$work/found"
+    sed -n 's/^"bytes":\([0-9]*\),"count":\([0-9]*\),.*"place":"\([^+"]*\).*"function":"\([^" ]*\)".*"tag":"\([^"]*\)".*/\1 \2 \3 \4 \5/p' | sed 's/ *$//' >"$work/found"
   cat >"$work/wanted" <<'EOF'
 31457280 1 PyTorch  step
 12582912 2 linked taking inner
-8388608 1 linked ranges 
+8388608 1 linked ranges
 5242880 1 linked taking step
-4194304 2 linked taking 
+4194304 2 linked taking
 4194304 1 linked taking elsewhere
 2097152 1 linked taking two?lines
 7340032 1 linked taking child

@@ -57,6 +57,7 @@ static const struct {
   const file_kind kind;
   int is_text; /* else a file that begins as a text does may be a model's */
 } by_name[] = {
+    {".pte", {"a program of ExecuTorch", "vram estimate --embedded ", ""}, 1},
     {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}, 1},
     {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}, 0},
     {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}, 0},
