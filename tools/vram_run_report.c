@@ -66,6 +66,12 @@ const vram_owner *run_owner(const vram_ledger *l, uint32_t owner) {
 }
 static const char *run_function(const vram_owner *o) { return o->function ? o->function : ""; }
 
+/* server.cpp:41  net::load, weights */
+static void run_text_owner(FILE *f, const vram_owner *o) {
+  fprintf(f, "  %s%s%s%s%s\n", run_place(o), o->function ? "  " : "", run_function(o),
+          o->tag ? ", " : "", o->tag ? o->tag : "");
+}
+
 const char *run_device(uint32_t device) {
   static char text[16];
   if (device == VRAM_DEVICE_HOST)
@@ -135,19 +141,21 @@ static void run_text_process(FILE *f, const run_part *p) {
   peak = run_peak(l, &n);
   if (n)
     fprintf(f, "  at the peak, %s\n", cmd_human(l->peak_bytes));
-  for (i = 0; i < n && i < RUN_TOP / 2; i++)
-    fprintf(f, "    %12s  %s  %s\n", cmd_human(peak[i].at_peak), run_place(&peak[i]),
-            run_function(&peak[i]));
+  for (i = 0; i < n && i < RUN_TOP / 2; i++) {
+    fprintf(f, "    %12s", cmd_human(peak[i].at_peak));
+    run_text_owner(f, &peak[i]);
+  }
   free(peak);
   group = run_groups(l, &n);
   if (n)
     fprintf(f, "  not freed %s\n", p->running ? "now" : "at the end");
   else
     fprintf(f, "  all %s\n", p->running ? "is freed now" : "was freed at the end");
-  for (i = 0; i < n && i < RUN_TOP; i++)
-    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s  %s  %s\n", cmd_human(group[i].bytes),
-            group[i].count, vram_cuda_kind_name(group[i].kind), run_device(group[i].device),
-            run_place(run_owner(l, group[i].owner)), run_function(run_owner(l, group[i].owner)));
+  for (i = 0; i < n && i < RUN_TOP; i++) {
+    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s", cmd_human(group[i].bytes), group[i].count,
+            vram_cuda_kind_name(group[i].kind), run_device(group[i].device));
+    run_text_owner(f, run_owner(l, group[i].owner));
+  }
   if (n > RUN_TOP)
     fprintf(f, "    and %" PRIu32 " callers more\n", n - RUN_TOP);
   free(group);
@@ -188,6 +196,8 @@ static void run_json_owner(FILE *f, const run_part *p, const vram_owner *o) {
   cmd_json_text(f, run_place(o));
   fputs(",\"function\":", f);
   cmd_json_text(f, run_function(o));
+  fputs(",\"tag\":", f);
+  cmd_json_text(f, o->tag ? o->tag : "");
   fputs(",\"frames\":[", f);
   for (; s; s = s->outer) {
     comma = 0;
