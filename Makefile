@@ -42,12 +42,14 @@ libvram.a: $(LIBRARY)
 build/tool/library.o: vram.h vram_cuda.h
 
 # at least -O2: dlsym has to be jumped to; all that it needs is the C library, found when it is
-# loaded: to find a function at its first call takes more stack than a handler of signals may have
+# loaded: to find a function at its first call takes more stack than a handler of signals may have;
+# of vram.h it has what is called, or it would need more of the C library
 PRELOAD_C = $(wildcard tools/preload*.c)
 libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(SAY) "  $@"
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
-	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -Wl,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
+	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -ffunction-sections -fdata-sections \
+	  -Wl,--gc-sections,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@

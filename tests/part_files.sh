@@ -170,7 +170,9 @@ cat >$work/terminal.py <<'END'
 import os, pty, re, signal, subprocess, sys, time
 seen, command = sys.argv[1], sys.argv[2:]
 ours, theirs = pty.openpty()
-p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+p = subprocess.Popen(  # what runs in the background inherits that interrupts are ignored
+    command, stdout=subprocess.PIPE, stderr=theirs, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+)
 text = b""
 if seen == "^C":
     while b" s" not in text:

@@ -289,6 +289,7 @@ vram list r: rules
 vram estimate --rules torch-2.14: torch-2.14
 vram run --sn: --snapshot
 vram run --units : iec si bytes
+vram run --on-signal US: USR1 USR2
 vram watch --o: --once
 vram watch --sort p: pid
 vram watch --units : iec si bytes

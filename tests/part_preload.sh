@@ -286,6 +286,25 @@ END
   equal "the pluggable allocator, counted: peak" "$peak" "$(key reserved_bytes.all.peak)"
   equal "the pluggable allocator, counted: allocated" 5242880 "$(key allocated_bytes.all.current)"
 
+  # ranges of NVTX: a caller in each is one of its own
+  tool run --json --report "$work/report" -- ./linked ranges "$PWD/libvram_preload.so" 2>"$work/log"
+  equal "ranges: exit status" 0 $?
+  sed -e 's/"frames":\[[^]]*\]//g' -e 's/"pid"/\n&/g' "$work/report" | sed 's/.*"not_freed"://' | tr '{' '\n' |
+    sed -n 's/^"bytes":\([0-9]*\),"count":\([0-9]*\),.*"place":"\([^+"]*\).*"function":"\([^" ]*\)".*"tag":"\([^"]*\)".*/\1 \2 \3 \4 \5/p' | sed 's/ *$//' >"$work/found"
+  cat >"$work/wanted" <<'EOF'
+31457280 1 PyTorch  step
+12582912 2 linked taking inner
+8388608 1 linked ranges
+5242880 1 linked taking step
+4194304 2 linked taking
+4194304 1 linked taking elsewhere
+2097152 1 linked taking two?lines
+7340032 1 linked taking child
+EOF
+  same "ranges: bytes, allocations, callers, tags" "$work/wanted" "$work/found"
+  NVTX_INJECTION64_PATH=/nowhere tool run --report /dev/null -- sh -c 'echo "$NVTX_INJECTION64_PATH"' >"$work/out" 2>"$work/log"
+  equal "another tool's ranges stay its own" /nowhere "$(cat "$work/out")"
+
   # E. a program that writes over what vram run reads: its exit status, and one line
   ended 7 cut 7 'ended with status 7'
   for how in "fill 0" "fill 1" "fill 170" "fill 255" "struct 0" "struct 1" "struct 170" "struct 255" "head 0" "head 255"; do
@@ -371,6 +390,8 @@ END
   equal "functions of sanitizers that the library calls" none "${needed:-none}"
 
   # H. names: lines and functions as the source has them
+  cell "names, shortened and kept" "$cc" -std=gnu99 -O0 -Wall -Wextra -I. -Itools -o "$work/symbols" tests/preload/symbols.c -ldl
+  cell "names, shortened and kept" "$work/symbols"
   line() { echo "$(basename "$1"):$(grep -n "[/#]. *$2\$" "$1" | cut -d: -f1)"; } # line FILE COMMENT
   named() { # named NAME TEXT: callers in the report, without what is behind the first two words
     sed -n '/not freed/,/failed/s/.* x cudaMalloc  *0  *//p' "$work/report" | tr -s ' ' >"$work/found"
@@ -408,6 +429,14 @@ net::Tensor"
         grep asked: "$work/report"
       fi
     done
+    if have addr2line; then # one that fails hides no other
+      mkdir -p "$work/broken"
+      printf '#!/bin/sh\nexit 1\n' >"$work/broken/llvm-symbolizer"
+      chmod +x "$work/broken/llvm-symbolizer"
+      shown names "$work/broken/llvm-symbolizer sh addr2line"
+      found
+      named "names where llvm-symbolizer fails" "$lines"
+    fi
     functions_of() { sed -n '/not freed/,/failed/s/.* x cudaMalloc  *0  *names[a-z_.]*+0x[0-9a-f]* *//p' "$work/report"; }
     shown names ""
     equal "no program for lines: functions" "hidden net::load net::Tensor<float>::Tensor" \
@@ -502,6 +531,12 @@ $taken < $(line $source 'a method') forward"
     equal "the program's status all the same" 143 $?
     cell "the last report" grep -q 'ended by signal 15' "$work/told.3"
     equal "the page at the end" "vram_processes 0" "$(grep vram_processes "$work/page.prom" | tail -n 1)"
+    waiting --on-signal HUP --metrics page.prom --metrics-every 1 --report told.%n -- ./linked ranges "$PWD/libvram_preload.so" wait
+    soon "the page: a range" grep -q 'place="linked[^"]*",function="taking",tag="inner"} 12582912$' "$work/page.prom"
+    kill -HUP $runner
+    soon "a report: a range" grep -q '12.0 MiB  *2 x cudaMalloc  *0  *linked+0x[0-9a-f]*  taking, inner$' "$work/told.1"
+    kill $runner
+    wait $runner
     waiting --every 1 --json --report told.now -- ./names wait
     soon "every second: a report" grep -q '"report":2,"reason":"every","exit_status":null,"signal":null,.*"running":true' "$work/told.now"
     kill $runner
@@ -553,6 +588,7 @@ $taken < $(line $source 'a method') forward"
     equal "PyTorch with vram's pool: out of memory" "OutOfMemoryError OutOfMemoryError goes on" "$said"
     ./vram run --report "$work/report" -- "$nullgpu" tests/preload/torch_step.py >"$work/log" 2>&1
     cell "PyTorch: a line of the program" grep -q "x cudaMalloc  *0  *torch_step.py:$(grep -n 'loss = ' tests/preload/torch_step.py | cut -d: -f1)  <module>" "$work/report"
+    cell "PyTorch: a range of the program" grep -q "x cudaMalloc  *0  *torch_step.py:$(grep -n 'y = ' tests/preload/torch_step.py | cut -d: -f1)  .*, kept\$" "$work/report"
     best=$(VRAM_POOL=best "$nullgpu" tests/preload/torch_pool.py ./libvram_preload.so 2>"$work/log")
     theirs=$("$nullgpu" tests/preload/torch_pool.py 2>"$work/log")
     if [ "${best%% *}" -le "${theirs%% *}" ]; then ok; else bad "VRAM_POOL=best reserves more: $best, $theirs"; fi

@@ -18,7 +18,6 @@ sources="tests/impl.c $tool tools/preload*.c tests/bench.c $(ls tests/test_*.c t
 unused() { # unused FILE: flags that leave the rest out
   case $1 in
   tests/cuda/*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_READ -DVRAM_NO_KV" ;;
-  tools/preload*) echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_READ -DVRAM_NO_KV" ;;
   tests/compile/*)
     echo "-DVRAM_NO_MODEL -DVRAM_NO_STEP -DVRAM_NO_NET -DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV" ;;
   esac

@@ -27,39 +27,30 @@ typedef int vram_run_needs_64_bit;
 #define _GNU_SOURCE
 #undef _FORTIFY_SOURCE /* tools/preload_libc.c */
 #undef _FILE_OFFSET_BITS
-#define VRAM_IMPLEMENTATION
-#define VRAM_CUDA_IMPLEMENTATION
-#define VRAM_CUDA_DLOPEN
-#define VRAM_STATIC
-#define VRAM_NO_KV
-#define VRAM_NO_MODEL
-#define VRAM_NO_NET
-#define VRAM_NO_PLAN
-#define VRAM_NO_READ
-#define VRAM_NO_STEP
-#include "preload.h"
-#include "preload_c10.h"
+#include "preload_core.h"
 #include "preload_libc.h"
 #include "preload_python.h"
 #include "preload_route.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
 enum { FAILED_NO_FUNCTION = 801, SUCCESS = 0, OUT_OF_MEMORY = 2, SHUT_DOWN = 4 };
 typedef unsigned long long devptr;
 #define NUMBER(p) ((uint64_t)(uintptr_t)(p))
 
-static __thread int inside; /* this thread is in a call that counts, or must not */
+__thread int inside;
 static __thread int asking; /* in one that looks for functions */
 
 /* ---- the section of this process */
@@ -83,15 +74,15 @@ static void append_report(const char *text, uint64_t n) {
   s->last = at + (uint32_t)n;
 }
 
-/* What this thread's failed allocation says is kept for the error that it raises: PyTorch's
-   pluggable allocator. */
-enum { TOLD = 8192 };
+/* For PyTorch's pluggable allocator. */
 static __thread struct {
   char *text;
   uint32_t n, on;
 } told;
 
-static void keep_told(const char *text, uint64_t n) {
+void keep_told(int on) { told.on = (uint32_t)on; }
+
+static void put_told(const char *text, uint64_t n) {
   void *at;
   if (!told.text) {
     at = mmap(NULL, TOLD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -105,17 +96,28 @@ static void keep_told(const char *text, uint64_t n) {
   told.n += (uint32_t)n;
 }
 
+uint32_t take_told(char to[TOLD]) {
+  const uint32_t n = told.text ? told.n : 0;
+  if (!told.text)
+    return 0;
+  memcpy(to, told.text, n);
+  to[n] = 0;
+  munmap(told.text, TOLD);
+  told.text = NULL;
+  return n;
+}
+
 static int write_report(void *user, const char *text, uint64_t n) {
   (void)user;
   if (told.on)
-    keep_told(text, n);
+    put_told(text, n);
   else
     append_report(text, n);
   return 0;
 }
-static const vram_sink report_sink = {write_report, NULL};
+const vram_sink report_sink = {write_report, NULL};
 
-static void *find_real(void *user, vram_cuda_library lib, const char *symbol) {
+void *find_real(void *user, vram_cuda_library lib, const char *symbol) {
   const dlsym_function find = real_dlsym();
   void *real = NULL;
   (void)user;
@@ -228,8 +230,7 @@ static int open_section(void) {
   return result;
 }
 
-/* NULL: nothing counts */
-static vram_cuda_tracker *track(void) {
+vram_cuda_tracker *track(void) {
   if (!__atomic_load_n(&counting, __ATOMIC_ACQUIRE)) {
     pthread_mutex_lock(&section_lock);
     if (!counting) {
@@ -315,6 +316,33 @@ static uint32_t keep(const char *text) {
   making m = make(RUN_TEXTS);
   put(&m, text);
   return made(&m);
+}
+
+const char *text_of_section(const char *text) {
+  uint32_t at;
+  if (!track())
+    return text;
+  pthread_mutex_lock(&site_lock);
+  at = keep(text);
+  pthread_mutex_unlock(&site_lock);
+  return text_at(at);
+}
+
+static uint32_t range_text[RANGE_NAMES]; /* places of their names in the section, + 1 */
+
+const char *tag_here(void) {
+  uint32_t number, at;
+  const char *name = track() ? range_now(&number) : NULL;
+  if (!name)
+    return NULL;
+  at = __atomic_load_n(&range_text[number], __ATOMIC_ACQUIRE);
+  if (!at) {
+    pthread_mutex_lock(&site_lock);
+    at = keep(name);
+    pthread_mutex_unlock(&site_lock);
+    __atomic_store_n(&range_text[number], at, __ATOMIC_RELEASE);
+  }
+  return text_at(at);
 }
 
 static const char *last_part(const char *path) {
@@ -428,34 +456,37 @@ static void put_callers(making *m, const run_frame *f, uint32_t n) {
   }
 }
 
-/* The owner whose frames are the same as those that stand behind the last ones; UINT32_MAX: none.
- */
-static uint32_t owner_at(uint32_t n) {
+/* The owner that has this tag, and whose frames are the same as those that stand behind the last
+   ones; UINT32_MAX: none. */
+static uint32_t owner_at(const vram_ledger *l, uint32_t n, const char *tag) {
   const run_places *p = places();
   uint32_t i;
   for (i = 1; i <= RUN_OWNERS; i++)
-    if (p->owner[i].n == n &&
+    if (p->owner[i].n == n && l->owner[i].tag == tag &&
         !memcmp(&p->frame[p->owner[i].first], &p->frame[p->frames], n * sizeof p->frame[0]))
       return i;
   return UINT32_MAX;
 }
 
-static uint32_t new_owner(vram_cuda_tracker *t, uint32_t n) {
+static uint32_t new_owner(vram_ledger *l, uint32_t n, const char *tag) {
   enum { PLACE = 512, CALLERS = 2048 };
   run_places *p = places();
   const run_frame *f = &p->frame[p->frames];
-  const uint32_t seen = owner_at(n);
-  uint32_t owner, place, callers;
+  uint32_t owner = owner_at(l, n, tag), place, callers;
   making m;
-  if (seen != UINT32_MAX)
-    return seen;
+  if (owner == UINT32_MAX && tag && l->nowner > RUN_OWNERS / 2) { /* the rest is for callers */
+    tag = NULL;
+    owner = owner_at(l, n, tag);
+  }
+  if (owner != UINT32_MAX)
+    return owner;
   m = make(PLACE);
   put_place(&m, f);
   place = made(&m);
   m = make(CALLERS);
   put_callers(&m, f, n);
   callers = made(&m);
-  owner = place ? vram_cuda_site(t, text_at(place), 0, text_at(callers)) : 0;
+  owner = place ? vram_ledger_owner(l, text_at(place), 0, text_at(callers), tag) : 0;
   if (!owner || owner > RUN_OWNERS || p->owner[owner].n) /* no room, or the same text */
     return owner;
   p->owner[owner].first = p->frames;
@@ -467,7 +498,7 @@ static uint32_t new_owner(vram_cuda_tracker *t, uint32_t n) {
 /* Too large for a small stack beside the rest. */
 __attribute__((noinline)) static uint32_t new_site(vram_cuda_tracker *t, void *const *frame,
                                                    uint32_t n, const python_frame *python,
-                                                   uint32_t npython) {
+                                                   uint32_t npython, const char *tag) {
   native_frame native[FRAMES];
   run_frame *f;
   uint32_t i, owner = 0;
@@ -480,7 +511,7 @@ __attribute__((noinline)) static uint32_t new_site(vram_cuda_tracker *t, void *c
       f[i] = frame_of_python(&python[i]);
     for (i = 0; i < n; i++)
       f[npython + i] = frame_of(&native[i]);
-    owner = new_owner(t, npython + n);
+    owner = new_owner(&t->ledger, npython + n, tag);
   }
   pthread_mutex_unlock(&site_lock);
   find_python(); /* it may have been loaded since */
@@ -493,6 +524,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
   python_frame python[PYTHON_FRAMES];
   const uint32_t wanted = file->stack < PYTHON_FRAMES ? file->stack : (uint32_t)PYTHON_FRAMES,
                  npython = python_frames(python, wanted);
+  const char *tag = tag_here();
   void *frame[FRAMES + 8];
   uint32_t n = 1, i, k = 0;
   uint64_t key;
@@ -507,7 +539,8 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
       n = (uint32_t)depth - k < file->stack ? (uint32_t)depth - k : file->stack;
     n = n < FRAMES ? n : FRAMES;
   }
-  for (key = 1 + __atomic_load_n(&gone, __ATOMIC_ACQUIRE), i = 0; i < n; i++)
+  key = mixed(1 + __atomic_load_n(&gone, __ATOMIC_ACQUIRE), NUMBER(tag));
+  for (i = 0; i < n; i++)
     key = mixed(key, NUMBER(frame[k + i]));
   for (i = 0; i < npython; i++)
     key = mixed(mixed(mixed(key, NUMBER(python[i].code)), NUMBER(python[i].file)),
@@ -521,7 +554,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
       return site[at].owner;
     if (seen)
       continue;
-    owner = new_site(t, frame + k, n, python, npython);
+    owner = new_site(t, frame + k, n, python, npython, tag);
     pthread_mutex_lock(&site_lock);
     if (!site[at].key) {
       site[at].owner = owner;
@@ -530,7 +563,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
     pthread_mutex_unlock(&site_lock);
     return owner;
   }
-  return new_site(t, frame + k, n, python, npython);
+  return new_site(t, frame + k, n, python, npython, tag);
 }
 
 /* ---- a call on its way */
@@ -591,6 +624,16 @@ static void begin_report(void) {
 
 /* vram run looks at this number: the report is whole. */
 static void end_report(void) { __atomic_fetch_add(&section->reports, 1, __ATOMIC_RELEASE); }
+
+void set_report(const char *text) {
+  if (!track())
+    return;
+  pthread_mutex_lock(&report_lock);
+  begin_report();
+  append_report(text, strlen(text));
+  end_report();
+  pthread_mutex_unlock(&report_lock);
+}
 
 static void make_report(void) {
   begin_report();
@@ -1131,237 +1174,6 @@ EXPORT int dlclose(void *handle) {
   return status;
 }
 
-/* ---- PyTorch's pluggable allocator
-
-   torch.cuda.memory.CUDAPluggableAllocator(FILE, "vram_torch_malloc", "vram_torch_free"): a
-   vram_pool of each device instead of PyTorch's own. Nothing of vram run is needed; under it the
-   pools' segments and blocks are counted. Environment: VRAM_POOL=torch|best, the policy;
-   VRAM_ALLOC_CONF, options as PYTORCH_ALLOC_CONF has them. */
-
-enum { TORCH_DEVICES = 64, TORCH_BLOCKS = 1 << 18 };
-static vram_cuda_pool torch_pool[TORCH_DEVICES];
-static int torch_state[TORCH_DEVICES]; /* 0: not tried, 1: there, -1: cannot be */
-static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER;
-static vram_cuda_api torch_api;
-static vram_cuda_tracker torch_tracker; /* without vram run */
-static vram_pool_options torch_options;
-
-static void torch_say(const char *text, const char *more) {
-  fprintf(stderr, "vram: %s%s%s\n", text, *more ? ": " : "", more);
-}
-
-static void *torch_memory(uint64_t bytes) {
-  void *at =
-      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return at == MAP_FAILED ? NULL : at;
-}
-
-/* Once, under torch_lock. */
-static void torch_begin(void) {
-  const char *policy = secure_getenv("VRAM_POOL"), *conf = secure_getenv("VRAM_ALLOC_CONF");
-  vram_cuda_options o = VRAM_ZERO_INIT;
-  vram_error err;
-  uint64_t bytes;
-  if (policy && !strcmp(policy, "best"))
-    torch_options.policy = VRAM_POOL_BEST;
-  else if (policy && *policy && strcmp(policy, "torch"))
-    torch_say("VRAM_POOL is neither torch nor best; torch is taken", policy);
-  if (conf && vram_pool_config(conf, &torch_options, &err)) {
-    torch_say("VRAM_ALLOC_CONF is not taken", err.text);
-    memset(&torch_options.max_split_size, 0,
-           sizeof torch_options - offsetof(vram_pool_options, max_split_size));
-  }
-  vram_cuda_api_fill(&torch_api, find_real, NULL, 0);
-  if (track())
-    return;
-  o.ledger.live = TORCH_BLOCKS;
-  o.log = &report_sink;
-  bytes = vram_cuda_tracker_bytes(&o);
-  (void)vram_cuda_tracker_init(&torch_tracker, &torch_api, &o, torch_memory(bytes), bytes, &err);
-}
-
-/* The pool of a device; NULL: there is none, and it has been said why. */
-static vram_cuda_pool *torch_pool_of(int device) {
-  static int begun;
-  vram_cuda_pool_options o = VRAM_ZERO_INIT;
-  vram_error err;
-  uint64_t bytes;
-  if (device < 0 || device >= TORCH_DEVICES)
-    return NULL;
-  if (__atomic_load_n(&torch_state[device], __ATOMIC_ACQUIRE) == 1)
-    return &torch_pool[device];
-  pthread_mutex_lock(&torch_lock);
-  if (!begun)
-    torch_begin();
-  begun = 1;
-  if (!torch_state[device]) {
-    o.pool = torch_options;
-    o.device = (uint32_t)device;
-    o.blocks = TORCH_BLOCKS;
-    o.tracker = counting > 0 ? &section->tracker : &torch_tracker;
-    bytes = vram_cuda_pool_bytes(&o);
-    err.text[0] = 0;
-    if (vram_cuda_pool_init(&torch_pool[device], &torch_api, &o, torch_memory(bytes), bytes, &err))
-      torch_say("no pool", err.text);
-    torch_pool[device].pool.as.kind = VRAM_CUDA_DEVICE;
-    __atomic_store_n(&torch_state[device], torch_pool[device].lock ? 1 : -1, __ATOMIC_RELEASE);
-  }
-  pthread_mutex_unlock(&torch_lock);
-  return torch_state[device] == 1 ? &torch_pool[device] : NULL;
-}
-
-/* The owner's name, in the section if there is one. */
-static const char *torch_name(void) {
-  static const char *name;
-  if (!name) {
-    pthread_mutex_lock(&site_lock);
-    name = counting > 0 ? text_at(keep("PyTorch")) : "PyTorch";
-    pthread_mutex_unlock(&site_lock);
-  }
-  return name;
-}
-
-/* What was had without the pool: more streams or blocks than it has room for. */
-enum { TORCH_OUTSIDE = 4096 };
-static void *torch_outside[TORCH_OUTSIDE];
-
-/* A place that holds `was` holds `now`; 0: there is none. */
-static int torch_swap(const void *was, void *now) {
-  int i, done = 0;
-  pthread_mutex_lock(&torch_lock);
-  for (i = 0; i < TORCH_OUTSIDE && !done; i++)
-    if (torch_outside[i] == was)
-      torch_outside[i] = now, done = 1;
-  pthread_mutex_unlock(&torch_lock);
-  return done;
-}
-
-/* There is no memory: what `told` has is the report, and the text of an error that goes to whoever
-   asked. Where none can be raised it is said on standard error, and NULL is given. */
-static void *torch_none(size_t size) {
-  char text[TOLD];
-  if (!told.text)
-    snprintf(text, sizeof text, "CUDA out of memory. Tried to allocate %zu bytes.", size);
-  else {
-    while (told.n && told.text[told.n - 1] == '\n')
-      told.n--;
-    memcpy(text, told.text, told.n);
-    text[told.n] = 0;
-    munmap(told.text, TOLD);
-    told.text = NULL;
-  }
-  if (counting > 0) {
-    pthread_mutex_lock(&report_lock);
-    begin_report();
-    append_report(text, strlen(text));
-    end_report();
-    pthread_mutex_unlock(&report_lock);
-  }
-  raise_out_of_memory(text);
-  fprintf(stderr, "%s\n", text);
-  return NULL;
-}
-
-/* Raises PyTorch's error of too little memory, if there is a PyTorch; else NULL. */
-EXPORT void *vram_torch_malloc(size_t size, int device, void *stream);
-EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
-  vram_cuda_pool *p;
-  void *at = NULL;
-  if (!size)
-    return NULL;
-  inside++; /* what the pool asks for is counted by the pool */
-  p = torch_pool_of(device);
-  told.on = 1;
-  if (p && vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
-      !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
-    (void)torch_api.cuda_Free(at);
-    at = NULL;
-  }
-  told.on = 0;
-  inside--;
-  return at ? at : torch_none(size);
-}
-
-EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream);
-EXPORT void vram_torch_free(void *ptr, size_t size, int device, void *stream) {
-  vram_cuda_pool *p;
-  (void)size;
-  (void)stream;
-  inside++;
-  p = torch_pool_of(device);
-  if (p && ptr && vram_cuda_pool_free(p, ptr) == VRAM_ERR_VALUE && torch_swap(ptr, NULL))
-    (void)torch_api.cuda_Free(ptr);
-  inside--;
-}
-
-/* for set_record_stream_fn */
-EXPORT void vram_torch_record_stream(void *ptr, void *stream);
-EXPORT void vram_torch_record_stream(void *ptr, void *stream) {
-  int i;
-  inside++;
-  for (i = 0; i < TORCH_DEVICES; i++)
-    if (torch_state[i] == 1 && !vram_cuda_pool_record_stream(&torch_pool[i], ptr, stream))
-      break;
-  inside--;
-}
-
-/* for set_memory_fraction_fn */
-EXPORT void vram_torch_memory_fraction(double fraction, int device);
-EXPORT void vram_torch_memory_fraction(double fraction, int device) {
-  vram_cuda_pool *p;
-  inside++;
-  p = torch_pool_of(device);
-  if (p && fraction >= 0 && fraction <= 1)
-    p->pool.options.limit_bytes = (uint64_t)(fraction * (double)p->options.pool.total_bytes);
-  inside--;
-}
-
-/* torch.cuda.empty_cache; for set_reset_fn */
-EXPORT void vram_torch_empty_cache(void);
-EXPORT void vram_torch_empty_cache(void) {
-  int i;
-  inside++;
-  for (i = 0; i < TORCH_DEVICES; i++)
-    if (torch_state[i] == 1)
-      vram_cuda_pool_empty_cache(&torch_pool[i]);
-  inside--;
-}
-
-/* torch.cuda.memory_stats()[name], "reserved_bytes.all.peak" for instance; -1: no such name. */
-EXPORT long long vram_torch_stat(int device, const char *name);
-EXPORT long long vram_torch_stat(int device, const char *name) {
-  static const char *const pool[] = {"all", "small_pool", "large_pool"};
-  vram_memory_stats m;
-  vram_cuda_pool *p;
-  char text[80];
-  int i;
-  inside++;
-  p = torch_pool_of(device);
-  memset(&m, 0, sizeof m);
-  if (p)
-    vram_cuda_pool_stats(p, &m);
-  inside--;
-#define FIELD(stat, part)                                                                          \
-  snprintf(text, sizeof text, #stat ".%s." #part, pool[i]);                                        \
-  if (!strcmp(name, text))                                                                         \
-    return (long long)m.stat[i].part;
-#define X(stat)                                                                                    \
-  for (i = 0; i < 3; i++) {                                                                        \
-    FIELD(stat, current)                                                                           \
-    FIELD(stat, peak)                                                                              \
-    FIELD(stat, allocated)                                                                         \
-    FIELD(stat, freed)                                                                             \
-  }
-  VRAM_STATS(X)
-#undef X
-#undef FIELD
-  if (!strcmp(name, "num_ooms"))
-    return (long long)m.num_ooms;
-  if (!strcmp(name, "num_alloc_retries"))
-    return (long long)m.num_alloc_retries;
-  return -1;
-}
-
 /* ---- beginning and end */
 
 /* The child of a fork has no CUDA of its parent's, and a section of its own. */
@@ -1372,8 +1184,10 @@ static void forked(void) {
   pthread_mutex_init(&section_lock, NULL);
   pthread_mutex_init(&site_lock, NULL);
   pthread_mutex_init(&report_lock, NULL);
+  forget_range_lock();
   inside = asking = pools = 0;
   memset(site, 0, sizeof site);
+  memset(range_text, 0, sizeof range_text);
 }
 
 __attribute__((constructor)) static void begin(void) {

@@ -40,6 +40,7 @@ int convert_command(int argc, char **argv);
 int replay_command(int argc, char **argv);
 int diff_command(int argc, char **argv);
 int run_command(int argc, char **argv);
+extern const char *const run_signal_name[]; /* of --on-signal; NULL behind the last */
 int watch_command(int argc, char **argv);
 int list_command(int argc, char **argv);
 int help_command(int argc, char **argv);

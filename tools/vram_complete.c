@@ -52,7 +52,8 @@ static void offer_commands(const char *start) {
 
 int complete_command(int argc, char **argv) {
   const cmd_entry *known = cmd_table;
-  const char *start = argc ? argv[argc - 1] : "", *const * help, *usage, *at, *what, *end;
+  const char *start = argc ? argv[argc - 1] : "", *const * help, *const * name, *usage, *at, *what,
+             *end;
   cmd_option o;
   if (argc < 2)
     return offer_commands(start), FITS;
@@ -78,6 +79,9 @@ int complete_command(int argc, char **argv) {
     what = strstr(o.text, "vram list ");
     if (!strncmp(o.value, "FILE", o.value_len))
       printf("<file>\n");
+    else if (!strncmp(o.value, "SIGNAL", o.value_len))
+      for (name = run_signal_name; *name; name++)
+        offer(start, *name, strlen(*name), "", 0);
     else if (!offer_words(start, o.value, o.value_len) && what && (!end || what < end))
       offer_list(start, what + 10);
     return FITS;

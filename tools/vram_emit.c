@@ -1,4 +1,5 @@
 /* vram emit: a model as a C header of staged lines and numbers. */
+#include "vram_model.h"
 #include "vram_net.h"
 
 cmd_text help_emit = {
@@ -55,7 +56,8 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
   int64_t n;
   uint32_t i;
   int choice;
-  e->has_model_options |= cmd_in(a, "--no-fold --no-fuse --batch --dim --format --align --kernels");
+  e->has_model_options |=
+      cmd_in(a, "--no-fold --no-fuse --batch --dim --format --align --kernels --weights");
   if (!strcmp(a, "--no-fold"))
     return e->o.no_fold = 1;
   if (!strcmp(a, "--no-fuse"))
@@ -241,7 +243,7 @@ static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
   if (e->banks.o.nbank > 1)
     memcpy(to, "BANK_", sizeof "BANK_"), emit_upper(e->banks.name[bank], to + 5);
   else
-    strcpy(to, "ARENA");
+    memcpy(to, "ARENA", sizeof "ARENA");
   return to;
 }
 
@@ -475,6 +477,12 @@ static int emit_too_large(const emit_job *e, const vram_net *net) {
 static int emit_lines(emit_job *e, loaded *l, char *text, size_t len, void **mem, vram_net *net) {
   int status;
   e->lines = net_is_lines(e->j.model, text, len);
+  if (e->weights && !e->lines && model_sniff(e->j.model) != VRAM_FILE_TFLITE) {
+    cmd_say("%s: no TFLite file, whose constants alone are written: not with --weights",
+            e->j.model);
+    free(text);
+    return USAGE;
+  }
   if (e->lines) {
     status = e->has_model_options
                  ? cmd_bad("a header's lines are what they are: only --name, --bank, --flash, "

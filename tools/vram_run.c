@@ -31,6 +31,8 @@ cmd_text help_run = {
     "the device had to give. A caller is FILE:LINE of the Python program, or of the\n"
     "source where debug information and addr2line or llvm-symbolizer are there, else\n"
     "MODULE+0xOFFSET; functions are those of symbols, also of separate debug files.\n"
+    "Behind them stands the range of NVTX that the thread is in\n"
+    "(NVTX_INJECTION64_PATH is set, if it is not).\n"
     "Memory of the CUDA context, of kernels and libraries is not allocated by calls:\n"
     "the device shows more.\n"
     "Environment: VRAM_PRELOAD, the library (default: libvram_preload.so beside this\n"
@@ -38,6 +40,8 @@ cmd_text help_run = {
     "Exit status: the program's, 128 + N if signal N ended it; 127, 126: it cannot be\n"
     "run; 2 usage; 1 other.\n",
     NULL};
+
+const char *const run_signal_name[] = {"USR1", "USR2", "HUP", "QUIT", NULL};
 
 #if defined(__linux__) && UINTPTR_MAX > 0xffffffffu
 
@@ -190,7 +194,8 @@ static void run_become(const run_state *s, const char *file, int tell) {
   /* a shared ASan would be first of all libraries; it can be second, the library has none of its
      functions */
   if (run_before("LD_PRELOAD", s->library) &&
-      run_before("ASAN_OPTIONS", "verify_asan_link_order=0") && !setenv(RUN_VARIABLE, file, 1))
+      run_before("ASAN_OPTIONS", "verify_asan_link_order=0") && !setenv(RUN_VARIABLE, file, 1) &&
+      !setenv("NVTX_INJECTION64_PATH", s->library, 0)) /* whose it is already, it stays */
     execvp(s->program, s->argv);
   why = errno;
   if (write(tell, &why, sizeof why) < 0)
@@ -474,18 +479,15 @@ static int run_tell(run_state *s, int what) {
 
 /* ---- the command */
 
-static const struct {
-  const char *name;
-  int number;
-} run_signal[] = {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}, {"QUIT", SIGQUIT}};
+static const int run_signal[] = {SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT};
 
 /* USR1, SIGUSR1; 0: it is none of them. */
 static int run_signal_of(const char *name) {
   size_t i;
   name += strncmp(name, "SIG", 3) ? 0 : 3;
   for (i = 0; i < sizeof run_signal / sizeof *run_signal; i++)
-    if (!strcmp(name, run_signal[i].name))
-      return run_signal[i].number;
+    if (!strcmp(name, run_signal_name[i]))
+      return run_signal[i];
   return 0;
 }
 

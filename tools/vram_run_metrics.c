@@ -90,6 +90,10 @@ static void metric_callers(FILE *f, const metric_process *p, uint32_t processes)
         metric_text(f, "place", run_place(w));
         putc(',', f);
         metric_text(f, "function", w->function ? w->function : "");
+        if (w->tag) {
+          putc(',', f);
+          metric_text(f, "tag", w->tag);
+        }
         fprintf(f, "} %" PRIu64 "\n", which ? g->count : g->bytes);
       }
   }

@@ -47,11 +47,11 @@ static int run_text(run_section *r, const char **text) {
   return 1;
 }
 
-/* What would bring a terminal out of step. */
-static void run_clean(char *text, size_t n) {
+/* What would bring a terminal out of step; only reports have lines. */
+static void run_clean(char *text, size_t n, int lines) {
   size_t i;
   for (i = 0; i < n; i++)
-    if (((unsigned char)text[i] < 32 && text[i] && text[i] != '\n') || text[i] == 127)
+    if (((unsigned char)text[i] < 32 && text[i] && !(lines && text[i] == '\n')) || text[i] == 127)
       text[i] = '?';
 }
 
@@ -147,10 +147,10 @@ static int run_read(const run_state *s, uint32_t i, run_section *r, const vram_c
       !run_frames(r, (const run_places *)(const void *)(at + places)))
     return 0;
   at[texts + RUN_TEXTS - 1] = 0;
-  run_clean(at + texts, RUN_TEXTS);
+  run_clean(at + texts, RUN_TEXTS, 0);
   r->command[sizeof r->command - 1] = r->report[sizeof r->report - 1] = 0;
-  run_clean(r->command, sizeof r->command);
-  run_clean(r->report, sizeof r->report);
+  run_clean(r->command, sizeof r->command, 0);
+  run_clean(r->report, sizeof r->report, 1);
   return 1;
 }
 
@@ -311,10 +311,13 @@ static int run_by_name(const void *a, const void *b) {
   f = x->function ? x->function : "";
   g = y->function ? y->function : "";
   order = order ? order : strcmp(f, g);
+  f = x->tag ? x->tag : "";
+  g = y->tag ? y->tag : "";
+  order = order ? order : strcmp(f, g);
   return order ? order : (x > y) - (x < y);
 }
 
-/* Owners that have come to the same place and function are one. */
+/* Owners that have come to the same place and function, with the same tag, are one. */
 static void run_merge(vram_ledger *l) {
   const uint32_t owners = l->options.owners + 1;
   const vram_owner **list = (const vram_owner **)calloc(owners, sizeof *list);
@@ -328,7 +331,8 @@ static void run_merge(vram_ledger *l) {
   for (i = 0; list && same && i < owners; i++) {
     vram_owner *w = &l->owner[list[i] - l->owner], *one = &l->owner[list[first] - l->owner];
     if (!w->file || !one->file || strcmp(w->file, one->file) != 0 || w->line != one->line ||
-        strcmp(w->function ? w->function : "", one->function ? one->function : "") != 0)
+        strcmp(w->function ? w->function : "", one->function ? one->function : "") != 0 ||
+        strcmp(w->tag ? w->tag : "", one->tag ? one->tag : "") != 0)
       first = i;
     else if (w != one) {
       one->at_peak += w->at_peak;

@@ -53,7 +53,10 @@ run_group *run_groups(vram_ledger *l, uint32_t *n) {
 static vram_owner *run_peak(vram_ledger *l, uint32_t *n) {
   const uint32_t all = vram_ledger_owners(l, 1, NULL, 0);
   vram_owner *list = (vram_owner *)calloc(all ? all : 1, sizeof *list);
-  *n = list ? vram_ledger_owners(l, 1, list, all) : 0;
+  *n = 0;
+  if (!list)
+    return NULL;
+  *n = vram_ledger_owners(l, 1, list, all);
   *n = *n < all ? *n : all;
   return list;
 }
@@ -62,6 +65,12 @@ const vram_owner *run_owner(const vram_ledger *l, uint32_t owner) {
   return &l->owner[owner <= l->options.owners ? owner : 0];
 }
 static const char *run_function(const vram_owner *o) { return o->function ? o->function : ""; }
+
+/* server.cpp:41  net::load, weights */
+static void run_text_owner(FILE *f, const vram_owner *o) {
+  fprintf(f, "  %s%s%s%s%s\n", run_place(o), o->function ? "  " : "", run_function(o),
+          o->tag ? ", " : "", o->tag ? o->tag : "");
+}
 
 const char *run_device(uint32_t device) {
   static char text[16];
@@ -132,19 +141,21 @@ static void run_text_process(FILE *f, const run_part *p) {
   peak = run_peak(l, &n);
   if (n)
     fprintf(f, "  at the peak, %s\n", cmd_human(l->peak_bytes));
-  for (i = 0; i < n && i < RUN_TOP / 2; i++)
-    fprintf(f, "    %12s  %s  %s\n", cmd_human(peak[i].at_peak), run_place(&peak[i]),
-            run_function(&peak[i]));
+  for (i = 0; i < n && i < RUN_TOP / 2; i++) {
+    fprintf(f, "    %12s", cmd_human(peak[i].at_peak));
+    run_text_owner(f, &peak[i]);
+  }
   free(peak);
   group = run_groups(l, &n);
   if (n)
     fprintf(f, "  not freed %s\n", p->running ? "now" : "at the end");
   else
     fprintf(f, "  all %s\n", p->running ? "is freed now" : "was freed at the end");
-  for (i = 0; i < n && i < RUN_TOP; i++)
-    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s  %s  %s\n", cmd_human(group[i].bytes),
-            group[i].count, vram_cuda_kind_name(group[i].kind), run_device(group[i].device),
-            run_place(run_owner(l, group[i].owner)), run_function(run_owner(l, group[i].owner)));
+  for (i = 0; i < n && i < RUN_TOP; i++) {
+    fprintf(f, "    %12s %7" PRIu32 " x %-18s %-4s", cmd_human(group[i].bytes), group[i].count,
+            vram_cuda_kind_name(group[i].kind), run_device(group[i].device));
+    run_text_owner(f, run_owner(l, group[i].owner));
+  }
   if (n > RUN_TOP)
     fprintf(f, "    and %" PRIu32 " callers more\n", n - RUN_TOP);
   free(group);
@@ -185,6 +196,8 @@ static void run_json_owner(FILE *f, const run_part *p, const vram_owner *o) {
   cmd_json_text(f, run_place(o));
   fputs(",\"function\":", f);
   cmd_json_text(f, run_function(o));
+  fputs(",\"tag\":", f);
+  cmd_json_text(f, o->tag ? o->tag : "");
   fputs(",\"frames\":[", f);
   for (; s; s = s->outer) {
     comma = 0;

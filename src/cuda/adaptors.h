@@ -1,11 +1,15 @@
 /* >>adaptors ===================================================================================
    C++: what std::pmr, CCCL (cuda::mr), thrust and RMM call a memory resource or an allocator,
    counted. None of their headers is included here: a program gives their types as arguments.
-     vram_cuda_allocator<T>                              std::vector, thrust::cuda::par(allocator)
-     vram_cuda_resource<P...>                            cuda::mr: P: cuda::mr::device_accessible,
-   ... vram_cuda_memory_resource<std::pmr::memory_resource>             managed memory: the host's,
-   too vram_cuda_memory_resource<thrust::mr::memory_resource<POINTER>, POINTER>
+
+     vram_cuda_allocator<T>
+       std::vector (managed memory, which the host reads, too), thrust::cuda::par(allocator)
+     vram_cuda_resource<P...>
+       cuda::mr; each P is what may reach the memory: cuda::mr::device_accessible
+     vram_cuda_memory_resource<std::pmr::memory_resource>
+     vram_cuda_thrust_resource<thrust::mr::memory_resource<POINTER>>
      vram_cuda_stream_resource<rmm::mr::device_memory_resource, rmm::cuda_stream_view>
+
    Each is made as x(VRAM_CUDA_HERE): what it allocates is that line's, with the thread's tag. They
    throw std::bad_alloc. Alignments are CUDA's: 256 bytes; more is refused. */
 #if defined(__cplusplus) && __cplusplus >= 201103L &&                                              \

@@ -26,7 +26,7 @@ static uint64_t vram__spill_room(uint64_t n) { return (n + 15) & ~UINT64_C(15); 
 
 VRAM_API uint64_t vram_arena_spill_bytes(uint32_t n, const vram_arena_options *o) {
   const uint64_t each = 4 * sizeof(uint64_t) + 4 * sizeof(uint32_t) + 3 + sizeof(vram_buffer);
-  return vram__sum_or_overflow((uint64_t)n * each + 16 * 16, vram_arena_bytes(n, o));
+  return vram__sum_or_overflow((uint64_t)n * each + UINT64_C(16) * 16, vram_arena_bytes(n, o));
 }
 
 /* More accesses for a byte; of equal ones the larger, then the earlier. */

@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       MUST(v.height_bytes == r.height_bytes && r.lower_bound_bytes <= r.height_bytes);
       MUST(a.o.nbank > 1 || v.lower_bound_bytes <= r.lower_bound_bytes);
       MUST(!arena_header(nowhere, &a, &s, &r));
-      arena_svg(nowhere, &a, &s, &r);
+      arena_picture(nowhere, &s, &r, arena_banks(&a));
       a.offsets = 1;
       arena_json(&a, &s, &r, 1, 0);
       arena_csv(&a, &s);

@@ -330,6 +330,79 @@ static void pluggable(const char *library) {
 #define MODE(name) (!strcmp(mode, name))
 
 #ifdef LINKED
+/* ---- ranges of NVTX, as its headers begin and make them: no header of it is needed */
+static void (*nvtx_core[12])(void), (**nvtx_slot[12])(void);
+static int nvtx_functions(int module, void (****table)(void), unsigned *size) {
+  unsigned i;
+  for (i = 0; i < 12; i++)
+    nvtx_slot[i] = &nvtx_core[i];
+  *table = nvtx_slot;
+  *size = 12;
+  return module == 1;
+}
+static struct {
+  size_t bytes;
+  int (*functions)(int module, void (****table)(void), unsigned *size);
+} nvtx_callbacks = {sizeof nvtx_callbacks, nvtx_functions};
+static const void *nvtx_table(unsigned id) { return id == 1 ? &nvtx_callbacks : NULL; }
+
+static int (*range_push)(const char *), (*range_pop)(void);
+
+__attribute__((noinline)) static void taking(const char *range, size_t bytes) {
+  void *p;
+  if (range)
+    range_push(range);
+  CHECK(!cudaMalloc(&p, bytes));
+  if (range)
+    range_pop();
+}
+static void *taking_elsewhere(void *arg) {
+  (void)arg;
+  taking(NULL, 3 * MIB);
+  taking("elsewhere", 4 * MIB);
+  return NULL;
+}
+
+__attribute__((noinline)) static void ranges(const char *pool, int waits) {
+  void *lib = open_library(getenv("NVTX_INJECTION64_PATH")), *p;
+  int (*begin)(const void *(*)(unsigned));
+  void *(*alloc)(size_t, int, void *);
+  pthread_t other;
+  char name[16];
+  int i;
+  *(void **)&begin = find_in(lib, "InitializeInjectionNvtx2");
+  CHECK(begin(nvtx_table));
+  *(void **)&range_push = *(void **)&nvtx_core[9];
+  *(void **)&range_pop = *(void **)&nvtx_core[11];
+  taking(NULL, MIB);
+  taking("two\nlines", 2 * MIB);
+  range_push("step"); /* a thread's range is not another one's */
+  CHECK(!pthread_create(&other, NULL, taking_elsewhere, NULL) && !pthread_join(other, NULL));
+  taking(NULL, 5 * MIB);
+  taking("inner", 6 * MIB);
+  taking("inner", 6 * MIB);
+  if (!fork()) { /* it has texts of its own */
+    taking("child", 7 * MIB);
+    _exit(0);
+  }
+  CHECK(wait(NULL) > 0);
+  *(void **)&alloc = find_in(open_library(pool), "vram_torch_malloc");
+  CHECK(alloc(30 * MIB, 0, NULL));
+  range_pop();
+  for (i = 0; i < 5000; i++) { /* more than there is room for: callers are known all the same */
+    snprintf(name, sizeof name, "%d", i);
+    range_push(name);
+    CHECK(!cudaMalloc(&p, 1) && !cudaFree(p));
+    range_pop();
+  }
+  CHECK(!cudaMalloc(&p, 8 * MIB));
+  if (waits) {
+    puts("ready");
+    fflush(stdout);
+    pause();
+  }
+}
+
 static int stop, spinning;
 
 /* Whoever writes to a descriptor that this program has closed writes into no file. */
@@ -453,6 +526,8 @@ static int with_linked(const char *mode, char **argv) {
     captured();
   else if (MODE("oom"))
     out_of_memory();
+  else if (MODE("ranges"))
+    ranges(argv[2], argv[3] != NULL);
   else if (MODE("reset"))
     CHECK(!cudaMalloc(&p, MIB) && !cudaDeviceReset() && !cudaMalloc(&p, 2 * MIB));
   else if (MODE("bare")) { /* without an environment */

@@ -13,7 +13,8 @@ for batch in 8, 16:
     optimizer.zero_grad()
     del x, loss
     torch.cuda.empty_cache()
-y = [torch.empty(n << 19, device="cuda") for n in (1, 3, 40, 7)]
+with torch.cuda.nvtx.range("kept"):
+    y = [torch.empty(n << 19, device="cuda") for n in (1, 3, 40, 7)]
 del y[2]
 torch.cuda.synchronize()
 print(torch.cuda.memory_reserved(), torch.cuda.max_memory_reserved())
