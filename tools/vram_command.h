@@ -106,7 +106,7 @@ int cmd_is_word(char c); /* a letter or a digit */
 void cmd_identifier(const char *s, char *to, size_t cap);
 /* 1: a size like 24GiB, 80e9 is not one */
 int cmd_parse_size(const char *s, uint64_t *to);
-int cmd_bad_size(const char *s); /* says so, and which unit a letter may mean */
+int cmd_bad_size(const char *v); /* says so, and which unit a letter may mean */
 /* The size behind option a: below 1 MiB it has to name its unit. 0: error printed. */
 int cmd_take_size(const char *a, const char *v, uint64_t *to);
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
