@@ -143,6 +143,24 @@ if python3 -c 'import tflite_micro' 2>/dev/null; then
 else skip "no tflite-micro for python3: TFLM's interpreter itself"; fi
 refuse "a kernel that is not known" "offset 2720: TILE: no kernel" ./vram estimate --embedded tests/golden/tflite/mix_f32.tflite --tflm
 refuse "another file" "no TFLite file: not with --tflm" ./vram estimate --embedded tests/golden/onnx/lstm.onnx --tflm
+# programs of ExecuTorch: what its exporter says that it planned, and their constants
+while read -r model wanted; do
+  case $model in '#'*) continue ;; esac
+  found=$(./vram estimate --embedded tests/golden/executorch/$model |
+    awk 'NF == 3 && $2 $3 ~ /^[0-9]+$/ { printf "%s:%s:%s ", $1, $2, $3 } /^constants / { printf "%s", $2 }')
+  if [ "$found" = "$wanted" ]; then ok; else bad "$model: $found, ExecuTorch: $wanted"; fi
+done <tests/golden/executorch/known.txt
+./vram estimate --embedded tests/golden/executorch/mlp-external.pte >$work/found
+cell "constants in a .ptd file" grep -q '^elsewhere  *4 constants' $work/found
+for bytes in 9 40 900 2000; do
+  head -c $bytes tests/golden/executorch/att-pools.pte >$work/cut.pte
+  refuse "a program's first $bytes bytes" "cut.pte: offset [0-9]*: " ./vram estimate --embedded $work/cut.pte
+done
+refuse "a program with TFLM's planner" "takes --flash, --sram" ./vram estimate --embedded tests/golden/executorch/methods.pte --tflm
+refuse "a program as a model" "a program of ExecuTorch (expected vram estimate --embedded" ./vram estimate tests/golden/executorch/methods.pte
+status=0
+./vram estimate --embedded tests/golden/executorch/methods.pte --sram 3007B >$work/found || status=$?
+if [ $status = 3 ] && grep -q 'does not fit by 1$' $work/found; then ok; else bad "a program's budget: $status"; fi
 
 # an ONNX file that does not say all its shapes, or has inner graphs: the step of its text
 for f in tests/golden/onnx/lstm.onnx tests/golden/onnx/inner/branches.onnx; do

@@ -257,6 +257,25 @@ if grep -q 'the line counts' $work/weights.h; then bad "arrays that are not what
 bytes=$(sed -n 's/^static const \(int[0-9]*\)_t [a-z0-9_A-Z]*\[\([0-9]*\)\].*/\1 \2/p' $work/weights.h |
   awk '{ sub("int", "", $1); n += $1 / 8 * $2 } END { print n }')
 if [ "$bytes" = 22464 ]; then ok; else bad "arrays of $bytes bytes, the lines count 22464"; fi
+# with one scale for a matrix TFLite's multiplier is of a product of floats (kernel_util.cc,
+# GetQuantizedConvolutionMultipler): a model whose scales are odd
+${PYTHON:-python3} - tests/golden/tflm/net26.tflite $work/odd.tflite >$work/wanted <<'END'
+import math, struct, sys
+as_float = lambda x: struct.unpack("<f", struct.pack("<f", x))[0]
+x, w, y = map(as_float, (0.0123, 0.00456, 0.0789))
+data = bytearray(open(sys.argv[1], "rb").read())
+for at, scale in ((832, x), (756, w), (584, y)):
+    data[at : at + 4] = struct.pack("<f", scale)
+open(sys.argv[2], "wb").write(data)
+fraction, shift = math.frexp(as_float(x * w) / y)
+print(math.floor(fraction * 2**31 + 0.5), shift)
+END
+./vram emit $work/odd.tflite --name odd -o $work/odd.h --weights $work/odd_weights.h
+sed -n '/_multiplier_\|_shift_/{n;s/[ ,]//g;p;}' $work/odd_weights.h | tail -n 2 | tr '\n' ' ' | sed 's/ $//' >$work/found
+echo >>$work/found
+same "the multiplier of a matrix" $work/wanted $work/found
+refuse "constants of what is no TFLite file" "no TFLite file, whose constants alone are written" ./vram emit lenet5 -o $work/half.h --weights $work/half_weights.h
+if [ -e $work/half.h ]; then bad "half a result"; else ok; fi
 program $work/banks.c $work/ic.h $work/weights.h
 echo 'unsigned char dtcm[IC_BANK_DTCM_BYTES], sram[IC_BANK_SRAM_BYTES];' >>$work/banks.c
 echo 'VRAM_STATIC_ASSERT(IC_BANK_DTCM_BYTES <= 40960 && IC_INPUT_BANK == IC_BANK_DTCM, in_fast_memory);' >>$work/banks.c

@@ -121,7 +121,13 @@ says "macros" 0 "c2               CONV2D                    8     8    32      4
 cell "conditions" grep -q '^c2 *CONV2D *7 *7 *32 ' $work/out
 sed 's/c2, c1/c2, c0/' $work/own.h >$work/wrong.h
 says "a mistake behind macros" 2 "wrong.h:9:1: CONV2D c2: an unknown line (found c0, expected c1)" $work/wrong.h
+{ echo '#include "notify.h"'; cat $work/own.h; } >$work/missing.h
 CC=no-such-compiler says "no compiler" 2 "macros or conditions decide about its lines, and no compiler reads it (CC, CPPFLAGS; or make net-report NET=$work/own.h)" $work/own.h
+{ printf '#include "notify.h" // is not there\n#ifdef __cplusplus\nextern "C" {\n#else\n#define PLAIN\n#endif\n'
+  sed 's/HOW/SAME/; s/BLOCK(\(c.\), \(.*\), \(.*\))/VRAM_NET_CONV2D(own, \1, \2, \3, 3, 3, 2, 2, SAME, 1)/; s/VRAM_KIB.*1)/3)/; 1,6d' $work/own.h
+  printf '#ifdef __cplusplus\n}\n#endif\n'; } >$work/guarded.h
+says "guards of C++" 0 "c2               CONV2D                    8     8    32      4640       294912" $work/guarded.h
+says "what the compiler says" 2 "no compiler reads it (CC, CPPFLAGS; or make net-report NET=$work/missing.h): $work/missing.h:1:10: " $work/missing.h
 says "a picture" 0 "SRAM" tests/embedded/kws.h --svg $work/net.svg
 if [ "$(grep -c '<title>' $work/net.svg)" = 13 ] && grep -q '<title>input: 496 bytes at [0-9]*, 0 to 2</title>' $work/net.svg; then ok; else bad "the picture"; fi
 

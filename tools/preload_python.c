@@ -54,18 +54,24 @@ static int trusted; /* frames were as they should be */
 
 enum { TYPE_AT = 8, DEPTH = 256 };
 
+/* 0: nobody may read it. */
+static int read_word(uintptr_t address, uintptr_t *word) {
+  struct iovec to, from;
+  *word = 0;
+  if (trusted) {
+    *word = *(const uintptr_t *)address;
+    return 1;
+  }
+  to.iov_base = word;
+  from.iov_base = (void *)address;
+  to.iov_len = from.iov_len = sizeof *word;
+  return syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &from, 1ul, 0ul) == (long)sizeof *word;
+}
+
 /* What stands there; 0: nobody may read it. */
 static uintptr_t word_at(uintptr_t address) {
-  struct iovec to, from;
-  uintptr_t word = 0;
-  if (trusted)
-    return *(const uintptr_t *)address;
-  to.iov_base = &word;
-  from.iov_base = (void *)address;
-  to.iov_len = from.iov_len = sizeof word;
-  if (syscall(SYS_process_vm_readv, getpid(), &to, 1ul, &from, 1ul, 0ul) != (long)sizeof word)
-    return 0;
-  return word;
+  uintptr_t word;
+  return read_word(address, &word) ? word : 0;
 }
 
 /* In 3.13 and 3.14 the table has other fields before those that are needed. */
@@ -131,8 +137,12 @@ void find_python(void) {
   if (in && lines && python.code_type && python.text_type &&
       find(&python.state, "PyGILState_GetThisThreadState") &&
       find(&python.initialized, "Py_IsInitialized") &&
-      find(&python.length, "PyUnicode_GetLength") && find(&python.letter, "PyUnicode_ReadChar"))
+      find(&python.length, "PyUnicode_GetLength") && find(&python.letter, "PyUnicode_ReadChar")) {
+    void *in_it; /* a program may close a Python that it has opened */
+    memcpy(&in_it, &python.initialized, sizeof in_it);
+    keep_loaded(in_it);
     __atomic_store_n(&python.known, 1, __ATOMIC_RELEASE);
+  }
 }
 
 static int is_text(uintptr_t object) {
@@ -226,6 +236,7 @@ uint32_t python_frames(python_frame *to, uint32_t n) {
   uintptr_t state, frame;
   python_frame f;
   uint32_t depth, k = 0, seen = 0;
+  int is_read = 1;
   if (!__atomic_load_n(&python.known, __ATOMIC_ACQUIRE) || !n || !python.initialized())
     return 0;
   state = (uintptr_t)python.state();
@@ -245,9 +256,9 @@ uint32_t python_frames(python_frame *to, uint32_t n) {
         to[k++] = f;
       }
     }
-    frame = word_at(frame + python.in->previous);
+    is_read = read_word(frame + python.in->previous, &frame);
   }
-  if (seen && (!frame || k == n))
+  if (seen && is_read && (!frame || k == n))
     trusted = 1;
   return k ? k : seen != 0;
 }

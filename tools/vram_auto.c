@@ -410,18 +410,23 @@ static int places_of(auto_search *a, const auto_line *x, const vram_parallel *p,
 
 /* ---- playing ---- */
 
-/* Where scratch has to grow, what a stage has left there is gone. */
+/* vram_step_bytes is an upper bound that takes its time: what is there mostly does. Where scratch
+   has to grow, what a stage has left there is gone. */
 static void step_on(auto_search *a, const vram_graph *g, vram_step_options *o, vram_report *r,
                     vram_error *err) {
-  const uint64_t need = vram_step_bytes(g, o);
   auto_scratch *const to = a->scratch;
+  uint64_t need;
+  vram_step(g, o, to->mem, to->bytes, r, err);
+  if (err->code != VRAM_ERR_MEMORY)
+    return;
+  need = vram_step_bytes(g, o);
   if (need > to->bytes) {
     o->stage_known = 0;
     free(to->mem);
     to->mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
     to->bytes = to->mem ? need : 0;
+    vram_step(g, o, to->mem, to->bytes, r, err);
   }
-  vram_step(g, o, to->mem, to->bytes, r, err);
   if (err->code == VRAM_ERR_MEMORY)
     snprintf(err->text, sizeof err->text, "to play it takes more memory than this machine gives");
 }
@@ -694,7 +699,7 @@ static int family_rank(auto_search *a, auto_play *y, uint32_t n, uint32_t i, uin
     x->played = AUTO_PARTLY;
     x->replayed = 0;
     context = r.context_bytes;
-    if (x->family >= AUTO_GATHERED && !has_option(a, "reshard") &&
+    if (x->family >= AUTO_GATHERED && !y[k].o.replay && !has_option(a, "reshard") &&
         divides(&place->g, y[k].p.dp * x->cp))
       least = r.peak_allocated_bytes.lower;
   }
@@ -1011,14 +1016,50 @@ static void count_verdicts(auto_search *a) {
   a->decided = a->no + a->open + a->fits;
 }
 
+/* Lines whose stages are the same, or one line: they are replayed together. */
+static int is_played_with(const auto_line *x, const auto_line *y) {
+  return x == y || (x->pp > 1 && x->pp == y->pp && x->group == y->group &&
+                    x->checkpoint == y->checkpoint && x->family == y->family);
+}
+
+static int family_replay(auto_search *a, uint32_t at) {
+  const uint32_t shown = auto_shown(a);
+  auto_play *y = (auto_play *)malloc((shown - at) * sizeof *y);
+  uint32_t i, n = 0;
+  int status = FITS;
+  if (!y)
+    return cmd_no_memory();
+  for (i = at; i < shown && !status; i++) {
+    auto_line *const z = a->line + i;
+    if (!is_played_with(a->line + at, z) || z->replayed || z->verdict == AUTO_NO)
+      continue;
+    status = play_begin(a, z, 1, y + n);
+    n += status || z->verdict != AUTO_REFUSED;
+  }
+  if (!status && n)
+    status = family_play(a, y, n);
+  for (i = 0; i < n && status; i++) /* they are tried once more */
+    y[i].x->replayed = 0;
+  free(y);
+  return status;
+}
+
 static int part_replay(void *user, uint32_t k, uint32_t i) {
   const auto_parts *const x = (const auto_parts *)user;
   auto_part *const part = x->at + i;
   auto_search *const found = part_begin(x, k, part);
   if (cmd_stopped())
     return part->status = FITS, 1;
-  part->status = line_play(found, x->a->line + part->at, 1);
+  part->status = family_replay(found, part->at);
   return part->status;
+}
+
+/* Is line i, which is to be replayed, one that a part has? */
+static int has_part(const auto_parts *x, uint32_t i) {
+  uint32_t k = 0;
+  while (k < x->count && !is_played_with(x->a->line + x->at[k].at, x->a->line + i))
+    k++;
+  return k < x->count;
 }
 
 /* Lines that would be shown and could fit, all at a time; where some do not, others take their
@@ -1033,7 +1074,7 @@ static int replay_cheapest(auto_search *a) {
     count_verdicts(a);
     x.count = 0;
     for (i = 0; i < auto_shown(a) && !status; i++)
-      if (!a->line[i].replayed && a->line[i].verdict != AUTO_NO) {
+      if (!a->line[i].replayed && a->line[i].verdict != AUTO_NO && !has_part(&x, i)) {
         auto_part *part = part_new(&x);
         if (part)
           part->at = i;
@@ -1045,8 +1086,9 @@ static int replay_cheapest(auto_search *a) {
     for (i = 0; i < x.count; i++) {
       reasons_take(a, &x.at[i].found);
       part_end(x.at + i);
-      line_price(a, a->line + x.at[i].at);
     }
+    for (i = 0; i < a->count && x.count; i++)
+      line_price(a, a->line + i);
   } while (x.count && !status && !cmd_stopped());
   free(x.at);
   return status;

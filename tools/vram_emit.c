@@ -1,4 +1,5 @@
 /* vram emit: a model as a C header of staged lines and numbers. */
+#include "vram_model.h"
 #include "vram_net.h"
 
 cmd_text help_emit = {
@@ -55,7 +56,8 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
   int64_t n;
   uint32_t i;
   int choice;
-  e->has_model_options |= cmd_in(a, "--no-fold --no-fuse --batch --dim --format --align --kernels");
+  e->has_model_options |=
+      cmd_in(a, "--no-fold --no-fuse --batch --dim --format --align --kernels --weights");
   if (!strcmp(a, "--no-fold"))
     return e->o.no_fold = 1;
   if (!strcmp(a, "--no-fuse"))
@@ -97,7 +99,7 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
   } else {
     uint64_t *to = a[2] == 'f' ? &e->flash : &e->sram;
     if (!cmd_parse_size(v, to) || !*to)
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+      return cmd_bad_size(v), 0;
     *(a[2] == 'f' ? &e->has_flash : &e->has_sram) = 1;
   }
   return 2;
@@ -475,6 +477,12 @@ static int emit_too_large(const emit_job *e, const vram_net *net) {
 static int emit_lines(emit_job *e, loaded *l, char *text, size_t len, void **mem, vram_net *net) {
   int status;
   e->lines = net_is_lines(e->j.model, text, len);
+  if (e->weights && !e->lines && model_sniff(e->j.model) != VRAM_FILE_TFLITE) {
+    cmd_say("%s: no TFLite file, whose constants alone are written: not with --weights",
+            e->j.model);
+    free(text);
+    return USAGE;
+  }
   if (e->lines) {
     status = e->has_model_options
                  ? cmd_bad("a header's lines are what they are: only --name, --bank, --flash, "
@@ -511,6 +519,8 @@ static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
   failed = vram_net_plan(net, &o, *scratch, need, &err) != VRAM_OK;
   cmd_stop_end();
   cmd_progress_end();
+  if (!failed && cmd_stopped()) /* standard output may be the header */
+    cmd_say("vram emit: stopped: a smaller arena may be there");
   if (!failed)
     return FITS;
   if (err.code != VRAM_ERR_LIMIT)

@@ -55,12 +55,14 @@ static const struct {
 static const struct {
   const char *end;
   const file_kind kind;
+  int is_text; /* else a file that begins as a text does may be a model's */
 } by_name[] = {
-    {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}},
-    {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}},
-    {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}},
-    {".params", {"weights of MXNet, without a network", "an ONNX file of the model", NULL}},
-    {".ckpt", {"a checkpoint, without a network", "the module as text: " EXPORTER, NULL}}};
+    {".pte", {"a program of ExecuTorch", "vram estimate --embedded ", ""}, 1},
+    {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}, 1},
+    {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}, 0},
+    {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}, 0},
+    {".params", {"weights of MXNet, without a network", "an ONNX file of the model", NULL}, 0},
+    {".ckpt", {"a checkpoint, without a network", "the module as text: " EXPORTER, NULL}, 0}};
 
 static int ends_in(const char *s, const char *end) {
   const size_t n = strlen(s), k = strlen(end);
@@ -75,6 +77,13 @@ static int holds(const char *s, size_t n, const char *word) {
     if (!memcmp(s + i, word, k))
       return 1;
   return 0;
+}
+
+static int is_binary(const char *s, size_t n) {
+  size_t i = 0;
+  while (i < n && (unsigned char)s[i] >= 9)
+    i++;
+  return i < n;
 }
 
 static int begins(const char *s, size_t n, const char *with) {
@@ -110,7 +119,7 @@ static const file_kind *kind_of(const char *path, const char *head, size_t n, co
   if (ends_in(path, ".pb"))
     return &kind_tensorflow;
   for (i = 0; i < sizeof by_name / sizeof *by_name; i++)
-    if (ends_in(path, by_name[i].end))
+    if (ends_in(path, by_name[i].end) && (by_name[i].is_text || is_binary(head, n)))
       return &by_name[i].kind;
   return NULL;
 }
@@ -129,7 +138,8 @@ static int is_there(const char *path) {
 
 static int say_kind(const char *path, const file_kind *k) {
   if (k->more)
-    cmd_say("%s: %s (expected %s%s%s)", path, k->what, k->way, path, k->more);
+    cmd_say("%s: %s (expected %s%s%s%s)", path, k->what, k->way,
+            strstr(k->way, "vram run") && !strchr(path, '/') ? "./" : "", path, k->more);
   else
     cmd_say("%s: %s (expected %s)", path, k->what, k->way);
   return USAGE;
@@ -231,6 +241,12 @@ static int refuse_name(const char *name, const char *command) {
     cmd_say(
         "vram: '%s' is a module of PyTorch (expected its text: vram-export %s -o MODEL.vram%s%s)",
         name, name, own ? "; built in: " : "", own ? own : "");
+    return USAGE;
+  }
+  if (strstr(name, "://")) {
+    cmd_say("vram: '%s' is an address, from where nothing is fetched (expected a file or a folder: "
+            "hf download OWNER/NAME config.json --local-dir NAME)",
+            name);
     return USAGE;
   }
   if (!is_hub_name(name))

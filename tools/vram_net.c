@@ -98,7 +98,7 @@ static int net_option(net_job *n, const char *a, const char *v) {
     n->svg = v;
   else if (!strcmp(a, "--flash") || !strcmp(a, "--sram")) {
     if (!cmd_parse_size(v, a[2] == 'f' ? &n->flash : &n->sram))
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+      return cmd_bad_size(v), 0;
     *(a[2] == 'f' ? &n->has_flash : &n->has_sram) = 1;
   } else if (!strcmp(a, "--align")) {
     if (!cmd_parse_count(v, 1, INT64_C(1) << 30, &count) || (count & (count - 1)))
@@ -534,6 +534,16 @@ static int net_svg(const net_job *n) {
   return cmd_output_commit(&out, status);
 }
 
+/* Its planner has been at work already: what is for ours is refused. */
+static int net_executorch(const net_job *n) {
+  if (n->wants_tflm || n->has_format || n->has_kernels || n->align || n->name || n->svg ||
+      n->banks.o.nbank || n->j.ndims)
+    return cmd_bad("a program of ExecuTorch takes --flash, --sram, --json and --csv alone", NULL,
+                   NULL);
+  return executorch_report(n->path, &n->j, n->has_flash ? &n->flash : NULL,
+                           n->has_sram ? &n->sram : NULL);
+}
+
 int net_command(int argc, char **argv) {
   net_job n;
   char *text = NULL;
@@ -545,6 +555,8 @@ int net_command(int argc, char **argv) {
   if (status || !n.path)
     return status;
   n.j.model = n.path;
+  if (executorch_is(n.path))
+    return net_executorch(&n);
   if (n.wants_tflm)
     return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
   status = model_read(n.path, &n.j, &text, &len);

@@ -47,4 +47,8 @@ int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to);
 int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
                 vram_tflm_version version);
 
+/* A program of ExecuTorch (.pte): what it has planned; budgets NULL: none. */
+int executorch_is(const char *path);
+int executorch_report(const char *path, const job *j, const uint64_t *flash, const uint64_t *sram);
+
 #endif

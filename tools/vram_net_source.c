@@ -23,20 +23,40 @@ static int source_has(const char *s, const char *end, const char *word) {
   return 0;
 }
 
-/* Does a condition that is no guard decide about lines, or are there lines in a macro? */
+/* The directive in the line that begins at s; its length, 0: there is none. */
+static size_t source_directive(const char *s, const char *end, char to[16]) {
+  size_t n = 0;
+  while (s < end && (*s == ' ' || *s == '\t'))
+    s++;
+  if (s == end || *s != '#')
+    return 0;
+  for (s++; s < end && (*s == ' ' || *s == '\t'); s++)
+    ;
+  while (s < end && n < 15 && cmd_is_word(*s))
+    to[n++] = *s++;
+  to[n] = 0;
+  return n;
+}
+
+/* Does a condition that is no guard decide about lines, or are there lines in a macro? Whether it
+   is C or C++ decides nothing. */
 static int source_decides(const char *text, size_t len) {
   const char *s = text, *end = text + len;
+  uint64_t languages = 0; /* a bit for each condition that is open: it asks for C++ */
+  char word[16];
   while (s < end) {
-    const char *row = s;
-    while (row < end && (*row == ' ' || *row == '\t'))
-      row++;
-    if (row < end && *row == '#') {
-      if (source_has(row, end, "else") || source_has(row, end, "elif"))
-        return 1;
-      if (source_has(row, end, "if") && !source_has(row, end, "endif") &&
-          !source_has(row, end, "ifndef") && !source_has(row, end, "!defined"))
-        return 1;
-      if (source_has(row, end, "define") && source_has(row, end, "VRAM_NET_"))
+    if (source_directive(s, end, word)) {
+      if (!strncmp(word, "if", 2)) {
+        const int language = source_has(s, end, "__cplusplus");
+        languages = languages << 1 | (uint64_t)language;
+        if (!language && strcmp(word, "ifndef") != 0 && !source_has(s, end, "!defined"))
+          return 1;
+      } else if (!strncmp(word, "el", 2)) { /* else, elif, elifdef */
+        if (!(languages & 1))
+          return 1;
+      } else if (!strcmp(word, "endif"))
+        languages >>= 1;
+      else if (!strcmp(word, "define") && source_has(s, end, "VRAM_NET_"))
         return 1;
     }
     while (s < end && *s++ != '\n')
@@ -57,8 +77,8 @@ static void source_quote(FILE *f, const char *s) {
   putc('\'', f);
 }
 
-/* All of what a command says; NULL: it failed. */
-static char *source_output(const char *command, size_t *len) {
+/* All of what a command says, *failed: whether it failed; NULL: out of memory, or it cannot run. */
+static char *source_output(const char *command, size_t *len, int *failed) {
   size_t cap = 1 << 16, got;
   char *text = (char *)malloc(cap), *more;
   FILE *f;
@@ -75,10 +95,7 @@ static char *source_output(const char *command, size_t *len) {
       free(text);
     text = more;
   }
-  if (f && pclose(f) && text) {
-    free(text);
-    text = NULL;
-  }
+  *failed = f && pclose(f);
   if (!f) {
     free(text);
     return NULL;
@@ -86,13 +103,15 @@ static char *source_output(const char *command, size_t *len) {
   return text;
 }
 
-/* The header behind the preprocessor, which leaves the lines: vram.h counts as included. NULL:
-   there is no compiler, or it does not take the header. */
-static char *source_preprocessed(const char *path, size_t *len) {
+/* The header behind the preprocessor, which leaves the lines: vram.h counts as included. With
+   complaint: what the compiler says of it, instead. NULL: there is no compiler, or it does not take
+   the header. */
+static char *source_preprocessed(const char *path, int complaint, size_t *len) {
   static const char *const unit[] = {"KIB", "1024ULL", "MIB", "1048576ULL", "GIB", "1073741824ULL",
                                      "KB",  "1000ULL", "MB",  "1000000ULL", "GB",  "1000000000ULL"};
   char *command = NULL, *text = NULL;
   size_t size = 0, i;
+  int failed = 0;
   FILE *f = strcmp(path, "-") ? open_memstream(&command, &size) : NULL;
   if (!f)
     return NULL;
@@ -101,15 +120,20 @@ static char *source_preprocessed(const char *path, size_t *len) {
     fprintf(f, " '-DVRAM_%s(x)=(%s*(x))'", unit[i], unit[i + 1]);
   fprintf(f, " $CPPFLAGS %s", *path == '-' ? "./" : "");
   source_quote(f, path);
-  fprintf(f, " 2>/dev/null");
+  fprintf(f, complaint ? " 2>&1 >/dev/null" : " 2>/dev/null");
   if (!fclose(f))
-    text = source_output(command, len);
+    text = source_output(command, len, &failed);
   free(command);
+  if (failed == !complaint) {
+    free(text);
+    text = NULL;
+  }
   return text;
 }
 #else
-static char *source_preprocessed(const char *path, size_t *len) {
+static char *source_preprocessed(const char *path, int complaint, size_t *len) {
   (void)path;
+  (void)complaint;
   *len = 0;
   return NULL;
 }
@@ -134,6 +158,31 @@ static void source_error(const char *path, const vram_error *e) {
     cmd_say("%s: %s", path, e->text);
 }
 
+/* No compiler gave the lines: why. */
+static int source_unread(const char *path) {
+  size_t len, n = 0;
+  char *text = source_preprocessed(path, 1, &len), *at = text;
+  while (at && n < len) { /* the first line that speaks of an error, or the first */
+    while (n < len && text[n] != '\n')
+      n++;
+    if (source_has(at, text + n, "error")) {
+      len = n;
+      break;
+    }
+    at = text + ++n;
+  }
+  if (at && at >= text + len)
+    at = text;
+  for (n = 0; at && at + n < text + len && at[n] != '\n' && n < 300; n++)
+    ;
+  cmd_say(
+      "%s: macros or conditions decide about its lines, and no compiler reads it (CC, CPPFLAGS; "
+      "or make net-report NET=%s)%s%.*s",
+      path, path, n ? ": " : "", (int)n, n ? at : "");
+  free(text);
+  return USAGE;
+}
+
 int net_of_lines(const char *path, const char *text, size_t len, const char *name, void **mem,
                  vram_net *net) {
   const int decides = source_decides(text, len);
@@ -142,7 +191,7 @@ int net_of_lines(const char *path, const char *text, size_t len, const char *nam
   int status = source_read(text, len, name, mem, net, &as_it_stands);
   if (status || (!as_it_stands.code && !decides))
     return status;
-  made = source_preprocessed(path, &len);
+  made = source_preprocessed(path, 0, &len);
   if (made) {
     free(*mem);
     status = source_read(made, len, name, mem, net, &e);
@@ -154,9 +203,5 @@ int net_of_lines(const char *path, const char *text, size_t len, const char *nam
     source_error(path, decides ? &e : &as_it_stands);
     return USAGE;
   }
-  cmd_say(
-      "%s: macros or conditions decide about its lines, and no compiler reads it (CC, CPPFLAGS; "
-      "or make net-report NET=%s)",
-      path, path);
-  return USAGE;
+  return source_unread(path);
 }

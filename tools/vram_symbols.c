@@ -41,23 +41,31 @@ struct symbol_module {
 
 static symbol_module *symbols_all;
 
+typedef struct kept_text {
+  struct kept_text *next; /* with the same hash; the text stands behind it */
+} kept_text;
+
+/* The same text is kept once: reports come again and again. */
 const char *symbols_keep(const char *text) {
-  static char *room;
-  static size_t left;
+  enum { HASHES = 1 << 14 };
+  static kept_text *kept[HASHES];
   const size_t n = strlen(text) + 1;
-  char *to;
-  if (!room || n > left) {
-    to = (char *)malloc(n > 65536 ? n : 65536);
-    if (!to)
-      return NULL;
-    room = to;
-    left = n > 65536 ? n : 65536;
-  }
-  to = room;
-  memcpy(to, text, n);
-  room += n;
-  left -= n;
-  return to;
+  uint32_t hash = UINT32_C(2166136261); /* FNV-1a */
+  kept_text *k, **first;
+  size_t i;
+  for (i = 0; i < n; i++)
+    hash = (hash ^ (unsigned char)text[i]) * UINT32_C(16777619);
+  first = &kept[(hash ^ hash >> 16) % HASHES];
+  for (k = *first; k; k = k->next)
+    if (!strcmp((const char *)(k + 1), text))
+      return (const char *)(k + 1);
+  k = (kept_text *)malloc(sizeof *k + n);
+  if (!k)
+    return NULL;
+  memcpy(k + 1, text, n);
+  k->next = *first;
+  *first = k;
+  return (const char *)(k + 1);
 }
 
 symbol_module *symbols_of(const char *path, const unsigned char *id, uint32_t id_bytes) {
@@ -354,17 +362,20 @@ static void symbols_read(symbol_module *m, char *text) {
   }
 }
 
-/* What the program writes until it ends or its time is over, for free(); NULL: it cannot be run. */
-static char *symbols_output(char *const argv[], time_t until) {
-  size_t n = 0, cap = 0;
-  char *text = NULL, *more;
-  int ends[2], status = 0;
+/* The lines that the program writes until it ends or its time is over, for free(); NULL: it failed
+   and said nothing. *status: as waitpid gives it. */
+static char *symbols_output(char *const argv[], time_t until, int *status) {
+  size_t n = 0, cap = 65536;
+  char *text, *more;
+  int ends[2], whole = 0, late = 0;
   struct pollfd wait;
   ssize_t got;
   pid_t child;
+  *status = 0;
   if (pipe(ends))
     return NULL;
-  child = fork();
+  text = (char *)malloc(cap + 1);
+  child = text ? fork() : -1;
   if (!child) {
     const int nothing = open("/dev/null", O_RDWR);
     if (dup2(nothing, 0) < 0 || dup2(ends[1], 1) < 0 || dup2(nothing, 2) < 0)
@@ -380,37 +391,46 @@ static char *symbols_output(char *const argv[], time_t until) {
   wait.events = POLLIN;
   while (child > 0) {
     const time_t now = time(NULL);
-    if (now >= until || poll(&wait, 1, (int)(until - now) * 1000) <= 0)
+    const int ready = now < until ? poll(&wait, 1, (int)(until - now) * 1000) : 0;
+    late = !ready;
+    if (ready < 0 && errno == EINTR)
+      continue;
+    if (ready <= 0)
       break;
     if (cap - n < 4096) {
-      cap = cap ? 2 * cap : 65536;
-      more = (char *)realloc(text, cap + 1);
+      more = (char *)realloc(text, 2 * cap + 1);
       if (!more)
         break;
       text = more;
+      cap *= 2;
     }
     got = read(ends[0], text + n, cap - n);
+    if (got < 0 && errno == EINTR)
+      continue;
+    whole = !got;
     if (got <= 0)
       break;
     n += (size_t)got;
   }
   close(ends[0]);
   if (child > 0) {
-    (void)kill(child, time(NULL) >= until ? SIGKILL : 0);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+    if (!whole)
+      (void)kill(child, SIGKILL);
+    while (waitpid(child, status, 0) < 0 && errno == EINTR)
       ;
   }
-  if (text)
-    text[n] = 0;
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 127 && !n) {
+  while (n && text[n - 1] != '\n')
+    n--; /* it may end inside a number */
+  if (child < 0 || (*status && !late && !n)) {
     free(text);
     return NULL;
   }
+  text[n] = 0;
   return text;
 }
 
-/* Which of the two is there; 2: none. addr2line has the outer function's name for what was inlined
-   there, if the symbols have no other. */
+/* The first that may be there; 2: none. addr2line has the outer function's name for what was
+   inlined there, if the symbols have no other. */
 enum { SYMBOLIZER, ADDR2LINE, NO_PROGRAM };
 static int symbols_program;
 
@@ -422,22 +442,26 @@ static void symbols_lines(symbol_module *m, const char *path, time_t until) {
   static char address[SYMBOLS_BATCH][24];
   char *argv[SYMBOLS_BATCH + 16], object[4200], *text;
   uint32_t i = m->resolved, n, k;
-  while (i < m->n && symbols_program < NO_PROGRAM && time(NULL) < until) {
-    for (k = 0; *words[symbols_program][k]; k++)
-      argv[k] = words[symbols_program][k];
-    snprintf(object, sizeof object, "%s%s", symbols_program == SYMBOLIZER ? "--obj=" : "", path);
+  int program = symbols_program, status;
+  while (i < m->n && program < NO_PROGRAM && time(NULL) < until) {
+    for (k = 0; *words[program][k]; k++)
+      argv[k] = words[program][k];
+    snprintf(object, sizeof object, "%s%s", program == SYMBOLIZER ? "--obj=" : "", path);
     argv[k++] = object;
     for (n = 0; n < SYMBOLS_BATCH && i + n < m->n; n++) {
       snprintf(address[n], sizeof address[n], "0x%" PRIx64, m->answer[i + n].at);
       argv[k++] = address[n];
     }
     argv[k] = NULL;
-    text = symbols_output(argv, until);
+    text = symbols_output(argv, until, &status);
     if (text) {
       symbols_read(m, text);
       i += n;
-    } else
-      symbols_program++;
+    } else {
+      program++; /* it cannot read this file, or knows other options */
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 127 && symbols_program < program)
+        symbols_program = program; /* it is not there */
+    }
     free(text);
   }
 }
@@ -461,12 +485,29 @@ static char *symbols_demangled(const char *name) {
   return demangle && !strncmp(name, "_Z", 2) ? demangle(name, NULL, NULL, &status) : NULL;
 }
 
-/* Without parameters, and what follows them. */
+/* Is it what may follow a function's parameters? */
+static int symbols_may_follow(const char *s) {
+  static const char *const words[] = {" const", " volatile", " &&", " &"};
+  size_t i;
+  while (*s) {
+    const char *const from = s;
+    for (i = 0; i < sizeof words / sizeof *words && s == from; i++)
+      if (!strncmp(s, words[i], strlen(words[i])))
+        s += strlen(words[i]);
+    if (!strncmp(s, " [clone ", 8) && strchr(s, ']'))
+      s = strchr(s, ']') + 1;
+    if (s == from)
+      return 0;
+  }
+  return 1;
+}
+
+/* Without parameters, and what follows them: `f<(type)3>` and `f(int)::{lambda()#1}` have none. */
 static void symbols_shorten(char *name) {
   const size_t n = strlen(name);
   char *end = strrchr(name, ')'), *at = end;
   int depth = 0;
-  if (!end || (n > 10 && !strcmp(name + n - 10, "operator()")))
+  if (!end || !symbols_may_follow(end + 1) || (n > 10 && !strcmp(name + n - 10, "operator()")))
     return;
   for (; at > name; at--) {
     depth += *at == ')' ? 1 : *at == '(' ? -1 : 0;

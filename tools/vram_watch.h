@@ -69,7 +69,7 @@ int watch_compare(watch_order order, const watch_device *da, const watch_process
                   const watch_device *db, const watch_process *b);
 extern const char *const watch_order_name[WATCH_ORDERS];
 
-/* texts for people; watch_value's and watch_bytes' last four live */
+/* texts for people; the last three of watch_value live, the last four of watch_bytes */
 const char *watch_bytes(uint64_t b);
 const char *watch_value(uint64_t v, const char *unit);
 const char *watch_index(const watch_device *d);

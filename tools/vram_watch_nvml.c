@@ -190,6 +190,8 @@ static size_t watch_proc(unsigned pid, const char *file, char *to, size_t cap) {
    name. */
 static void watch_who(const nvml *n, watch_process *p) {
   char path[32], text[256] = "";
+  static char last[sizeof p->user]; /* its name may be asked for over a network */
+  static uid_t last_id;
   const struct passwd *user;
   const char *base;
   struct stat st;
@@ -198,11 +200,15 @@ static void watch_who(const nvml *n, watch_process *p) {
   p->user[0] = 0;
   snprintf(path, sizeof path, "/proc/%u", p->pid);
   if (!stat(path, &st)) {
-    user = getpwuid(st.st_uid);
-    if (user)
-      snprintf(p->user, sizeof p->user, "%.39s", user->pw_name);
-    else
-      snprintf(p->user, sizeof p->user, "%lu", (unsigned long)st.st_uid);
+    if (!*last || last_id != st.st_uid) {
+      user = getpwuid(st.st_uid);
+      if (user)
+        snprintf(last, sizeof last, "%.39s", user->pw_name);
+      else
+        snprintf(last, sizeof last, "%lu", (unsigned long)st.st_uid);
+      last_id = st.st_uid;
+    }
+    memcpy(p->user, last, sizeof last);
   }
   if (!p->name[0] && !NVML_CALL(n, process_name, (p->pid, text, sizeof text))) {
     text[sizeof text - 1] = 0;

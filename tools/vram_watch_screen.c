@@ -12,7 +12,7 @@
 /* ---- the terminal ---- */
 
 static struct termios terminal_before;
-static volatile sig_atomic_t has_keys, is_open, is_resized;
+static volatile sig_atomic_t has_keys, is_set, is_open, is_resized; /* is_set: keys come so */
 
 /* Another picture than the shell's, without a cursor; keys come as they are pressed. */
 static void terminal_open(void) {
@@ -22,7 +22,7 @@ static void terminal_open(void) {
     t.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
     t.c_cc[VMIN] = 0;
     t.c_cc[VTIME] = 0;
-    tcsetattr(STDIN_FILENO, TCSANOW, &t);
+    is_set = !tcsetattr(STDIN_FILENO, TCSANOW, &t);
   }
   is_open = write(STDOUT_FILENO, enter, sizeof enter - 1) > 0;
 }
@@ -32,7 +32,7 @@ static void terminal_close(void) {
   if (!is_open)
     return;
   is_open = write(STDOUT_FILENO, leave, sizeof leave - 1) < 0;
-  if (has_keys)
+  if (is_set)
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal_before);
 }
 
@@ -511,7 +511,6 @@ static int screen_key(screen *c, int key) {
   switch (key) {
   case 'q':
   case 'Q':
-  case 27:
     return 0;
   case 'k':
     go_to(c, c->is_selected ? less(c->selected, 1) : 0);
@@ -571,7 +570,7 @@ static int long_key(const char *s, size_t len, size_t *n) {
     if (len >= strlen(keys[i].sent) && !memcmp(s, keys[i].sent, strlen(keys[i].sent)))
       return *n = strlen(keys[i].sent), keys[i].key;
   if (len == 1)
-    return *n = 1, *s; /* Escape itself */
+    return *n = 1, 0; /* Escape itself, or of a key the first byte alone */
   for (i = 2; i < len && (s[i] < '@' || s[i] > '~'); i++)
     ; /* a key that means nothing here */
   return *n = i < len ? i + 1 : len, 0;
@@ -582,6 +581,8 @@ static int screen_keys(screen *c) {
   char s[256];
   const ssize_t got = read(STDIN_FILENO, s, sizeof s);
   size_t i, n;
+  if (got < 0 && (errno == EINTR || errno == EAGAIN))
+    return 1;
   if (got <= 0) /* nobody is there any more */
     return !(has_keys = 0);
   for (i = 0; i < (size_t)got; i += n) {

@@ -12,6 +12,7 @@ typedef struct weights_job {
   const model_file *m;
   FILE *from, *to;
   uint64_t bytes; /* of the arrays of one operator */
+  uint8_t *taken; /* by line: an operator of the file has it */
 } weights_job;
 
 /* A dtype of the file as a type of C, and the bytes of one element in an array; NULL: none. */
@@ -90,8 +91,10 @@ static int put_constant(weights_job *w, const vram_file_tensor *t, const char *n
   uint32_t each, i;
   const char *const type = c_type(t->dtype, &each);
   uint64_t at = 0;
-  if (!type || t->bytes % each)
-    return fprintf(w->to, "/* %s %s: a type that C has not */\n", name, what), 1;
+  if (!type || t->bytes % each || !t->bytes)
+    return fprintf(w->to, "/* %s %s: %s */\n", name, what,
+                   t->bytes ? "a type that C has not" : "no elements"),
+           1;
   put_begin(w, type, name, what, t->bytes / each, t->bytes);
   while (at < t->bytes) {
     const uint32_t n = (uint32_t)(t->bytes - at < sizeof some ? t->bytes - at : sizeof some);
@@ -165,6 +168,20 @@ static scale_of activation(weights_job *w, const vram_file_name *x) {
   return s;
 }
 
+static int is_op(const vram_file_node *n, const char *op) {
+  return strlen(op) == n->op_len && !memcmp(op, n->op, n->op_len);
+}
+
+/* What the sum of products is multiplied by. With one scale for all of a matrix, TFLite rounds the
+   product of the scales to a float (GetQuantizedConvolutionMultipler of
+   tensorflow/lite/kernels/kernel_util.cc); in all other operators it does not
+   (PopulateConvolutionQuantizationParams). */
+static double number_of(const vram_file_node *n, const vram_file_tensor *t, double x, double w,
+                        double y) {
+  volatile float product = (float)(x * w); /* that of two floats is exact in a double */
+  return (is_op(n, "FULLY_CONNECTED") && t->scales == 1 ? (double)product : x * w) / y;
+}
+
 /* Multipliers and shifts, one for each scale of the weights. */
 static int put_scales(weights_job *w, const vram_file_node *n, const vram_file_name *input,
                       const vram_file_tensor *t, const char *name) {
@@ -181,7 +198,7 @@ static int put_scales(weights_job *w, const vram_file_node *n, const vram_file_n
               4 * (uint64_t)t->scales);
     for (i = 0; i < t->scales && ok; i++) {
       const double s = float_at(w, t->scale_offset + 4 * (uint64_t)i, &ok);
-      const int32_t m = multiplier_of(x.scale * s / y.scale, &shift);
+      const int32_t m = multiplier_of(number_of(n, t, x.scale, s, y.scale), &shift);
       fprintf(w->to, "%s%" PRId32 ",", i % 16 ? " " : "\n    ", pass ? (int32_t)shift : m);
     }
     fprintf(w->to, "\n};\n");
@@ -191,40 +208,49 @@ static int put_scales(weights_job *w, const vram_file_node *n, const vram_file_n
 
 /* ---- operators ---- */
 
-/* Is this name of the text made of that of the file (`;` and the like are `_` there)? */
+/* Is this name of the text made of that of the file (`;` and the like are `_` there:
+   src/convert/draft.c)? */
 static int is_name_of(const char *text, const char *name, uint32_t len) {
   uint32_t i;
   while (len && *name == '/')
     name++, len--;
   for (i = 0; i < len && text[i]; i++)
-    if (text[i] != name[i] && text[i] != '_')
+    if (text[i] != (cmd_is_word(name[i]) || (name[i] && strchr("_./", name[i])) ? name[i] : '_'))
       return 0;
   return i == len && (!text[i] || !strcmp(text + i, ".linear"));
 }
 
-static const vram_net_line *line_of(const weights_job *w, const vram_file_node *n) {
+static const vram_net_line *line_of(weights_job *w, const vram_file_node *n) {
   char name[MAX_NODE_NAME];
   uint32_t i;
   for (i = 0; i < w->net->nline; i++) {
     const vram_net_line *const l = w->net->line + i;
-    if (!l->node || !l->weight_bytes)
+    if (!l->node || !l->weight_bytes || w->taken[i])
       continue;
     vram_node_name(l->node, name, sizeof name);
-    if (is_name_of(name, n->name, n->name_len))
+    if (is_name_of(name, n->name, n->name_len)) {
+      w->taken[i] = 1;
       return l;
+    }
   }
   return NULL;
 }
 
-static int is_word(const vram_file_node *n, const char *op) {
-  return strlen(op) == n->op_len && !memcmp(op, n->op, n->op_len);
+/* A name of the file in a comment, which it neither ends nor breaks. */
+static void put_name(FILE *f, const char *name, uint32_t len) {
+  uint32_t i;
+  putc(' ', f);
+  for (i = 0; i < len; i++)
+    putc(name[i] < 32 || name[i] > 126 || (i && name[i] == '/' && name[i - 1] == '*') ? '?'
+                                                                                      : name[i],
+         f);
 }
 
 /* All constants of an operator that are no sizes, axes or the like. */
 static int put_operator(weights_job *w, const vram_file_node *n, uint32_t number) {
-  const int is_conv = is_word(n, "CONV_2D") || is_word(n, "DEPTHWISE_CONV_2D") ||
-                      is_word(n, "FULLY_CONNECTED"),
-            is_transposed = is_word(n, "TRANSPOSE_CONV");
+  const int is_conv =
+                is_op(n, "CONV_2D") || is_op(n, "DEPTHWISE_CONV_2D") || is_op(n, "FULLY_CONNECTED"),
+            is_transposed = is_op(n, "TRANSPOSE_CONV");
   const vram_net_line *const line = line_of(w, n);
   const vram_file_name *x = n->input, *const data =
                                           is_transposed && x && x->next ? x->next->next : x;
@@ -241,8 +267,12 @@ static int put_operator(weights_job *w, const vram_file_node *n, uint32_t number
         (!has_role && (t->dtype == VRAM_I32 || t->dtype == VRAM_I64 || t->dtype == VRAM_BOOL)) ||
         (is_transposed && !i))
       continue;
-    if (!seen++)
-      fprintf(w->to, "\n/* %.*s %.*s */\n", (int)n->op_len, n->op, (int)n->name_len, n->name);
+    if (!seen++) {
+      fprintf(w->to, "\n/*");
+      put_name(w->to, n->op, n->op_len);
+      put_name(w->to, n->name, n->name_len);
+      fprintf(w->to, " */\n");
+    }
     if (has_role)
       snprintf(what, sizeof what, "%s", i == 1 ? "weights" : "bias");
     else
@@ -266,10 +296,6 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
   uint32_t number = 0;
   int status, ok = 1;
   memset(&w, 0, sizeof w);
-  if (model_sniff(model) != VRAM_FILE_TFLITE) {
-    cmd_say("%s: no TFLite file, whose constants alone are written: not with --weights", model);
-    return USAGE;
-  }
   status = model_file_open(&m, model);
   w.upper = upper;
   w.net = net;
@@ -277,8 +303,10 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
   w.from = status ? NULL : fopen(m.path, "rb");
   if (!status && !w.from)
     status = cmd_cannot("open", m.path, USAGE);
-  if (!status)
-    status = cmd_output_open(&out, path);
+  if (!status) {
+    w.taken = (uint8_t *)calloc((size_t)net->nline + 1, 1);
+    status = w.taken ? cmd_output_open(&out, path) : cmd_no_memory();
+  }
   if (!status) {
     w.to = out.file;
     fprintf(
@@ -299,6 +327,7 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
   }
   if (w.from)
     fclose(w.from);
+  free(w.taken);
   model_file_close(&m);
   return status;
 }
