@@ -119,26 +119,82 @@ int help_command(int argc, char **argv) {
   return cmd_help(help_parallel, stdout), FITS;
 }
 
+/* What other programs call a command, or do without one. */
+static const char *command_elsewhere(const char *word) {
+  static const char *const names[][2] = {
+      {"nvidia-smi smi top htop nvtop nvitop gpustat monitor", "watch"},
+      {"gpus list-gpus --list-gpus devices --list-devices", "list gpus"},
+      {"models list-models --list-models", "list models"},
+      {"estimate-memory memory mem size calc predict", "estimate"},
+      {"profile memcheck leaks", "run"},
+      {"version", "--version"}};
+  size_t i;
+  for (i = 0; i < sizeof names / sizeof *names; i++)
+    if (cmd_in(word, names[i][0]))
+      return names[i][1];
+  return NULL;
+}
+
+static int no_command(const char *word) {
+  const char *best = command_elsewhere(word);
+  char expected[512];
+  FILE *file = *word == '-' || best ? NULL : fopen(word, "rb");
+  if (file || cmd_built_in(word)) {
+    if (file)
+      fclose(file);
+    snprintf(expected, sizeof expected, "vram estimate %.400s", word);
+    return cmd_bad(file ? "a file, and no command:" : "a model, and no command:", word, expected);
+  }
+  errno = 0;
+  if (!best)
+    best = *word == '-' ? cmd_nearest_of("--version --help", word)
+                        : cmd_nearest_name("commands", word);
+  snprintf(expected, sizeof expected, "%s%s vram -h", best ? best : "one of", best ? "?" : "");
+  return cmd_bad("unknown command", word, expected);
+}
+
+/* --option=VALUE becomes two words. NULL: no memory. */
+static char **two_words(int *argc, char **argv) {
+  char **to = (char **)malloc((2 * (size_t)*argc + 1) * sizeof *to);
+  int i, n = 0;
+  for (i = 0; to && i < *argc; i++) {
+    char *const sign = strncmp(argv[i], "--", 2) ? NULL : strchr(argv[i], '=');
+    to[n++] = argv[i];
+    if (!sign)
+      continue;
+    *sign = 0;
+    to[n++] = sign + 1;
+  }
+  *argc = n;
+  return to;
+}
+
+static int run_with(const cmd_entry *c, int argc, char **argv) {
+  char **words;
+  int status;
+  if (c->run == run_command) /* its program inherits what is ignored, and has its own words */
+    return c->run(argc, argv);
+  cmd_writes();
+  if (c->run == complete_command)
+    return c->run(argc, argv);
+  words = two_words(&argc, argv);
+  status = words ? c->run(argc, words) : cmd_no_memory();
+  free(words);
+  return status;
+}
+
 static int run(int argc, char **argv) {
   const cmd_entry *c;
-  const char *best;
-  char expected[64];
   if (argc < 2)
     return cmd_help(help_main, stderr), USAGE;
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))
     return cmd_help(help_main, stdout), FITS;
-  if (!strcmp(argv[1], "--version"))
+  if (cmd_in(argv[1], "--version -V"))
     return printf("vram %s\n", VRAM_VERSION), FITS;
   for (c = cmd_table; c->name; c++)
-    if (!strcmp(argv[1], c->name)) {
-      if (c->run != run_command) /* its program inherits what is ignored */
-        cmd_writes();
-      return c->run(argc - 2, argv + 2);
-    }
-  best = *argv[1] == '-' ? cmd_nearest_of("--version --help", argv[1])
-                         : cmd_nearest_name("commands", argv[1]);
-  snprintf(expected, sizeof expected, "%s%s vram -h", best ? best : "one of", best ? "?" : "");
-  return cmd_bad("unknown command", argv[1], expected);
+    if (!strcmp(argv[1], c->name))
+      return run_with(c, argc - 2, argv + 2);
+  return no_command(argv[1]);
 }
 
 int main(int argc, char **argv) {

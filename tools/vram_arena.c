@@ -432,8 +432,9 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
   for (i = 0; i < arena_banks(a) && fits; i++)
     printf("%s{\"capacity_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 "}", i ? "," : "",
            a->o.capacity[i], r->bank_bytes[i]);
-  printf("],\"order\":\"%s\",\"nodes\":%" PRIu64 ",\"seconds\":%.3f",
-         vram_arena_order_name((uint32_t)a->o.order), r->nodes, seconds);
+  printf("],\"order\":\"%s\",\"nodes\":%" PRIu64 ",\"seconds\":%.3f,\"stopped\":%s",
+         vram_arena_order_name((uint32_t)a->o.order), r->nodes, seconds,
+         cmd_stopped() ? "true" : "false");
   if (a->offsets && fits) {
     printf(",\"offsets\":[");
     for (i = 0; i < s->n; i++) {
@@ -486,7 +487,8 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
     for (i = 0; i < arena_banks(a) && fits; i++)
       printf("bank %" PRIu32 "       %12s  of %s\n", i, cmd_human(r->bank_bytes[i]),
              a->o.capacity[i] ? cmd_human(a->o.capacity[i]) : "any");
-  printf("%s%" PRIu64 " nodes searched, %.3f s%s\n", cmd_dim, r->nodes, seconds, cmd_plain);
+  printf("%s%" PRIu64 " nodes searched, %.3f s%s%s\n", cmd_dim, r->nodes, seconds, cmd_plain,
+         cmd_stopped() ? "; stopped: a lower one may be there" : "");
   if (a->has_capacity)
     printf("\n%s%s%s a capacity of %s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(a->o.capacity[0]));
@@ -724,8 +726,7 @@ static int arena_no_order(const char *found) {
 
 static int arena_enough(arena_job *a, const char *o, const char *v) {
   (void)o;
-  return (cmd_parse_size(v, &a->o.enough_bytes) && a->o.enough_bytes) ||
-         (cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0);
+  return (cmd_parse_size(v, &a->o.enough_bytes) && a->o.enough_bytes) || (cmd_bad_size(v), 0);
 }
 
 static int arena_capacity(arena_job *a, const char *o,
@@ -733,7 +734,7 @@ static int arena_capacity(arena_job *a, const char *o,
   const int bank = !strcmp(o, "--bank");
   uint64_t size;
   if (!cmd_parse_size(v, &size) || (!bank && !size))
-    return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+    return cmd_bad_size(v), 0;
   if (bank && a->o.nbank == VRAM_ARENA_BANKS)
     return cmd_bad("too many banks at", v, "8 at most"), 0;
   a->o.capacity[bank ? a->o.nbank++ : 0] = size;

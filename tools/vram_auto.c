@@ -1026,7 +1026,9 @@ static int family_replay(auto_search *a, uint32_t at) {
   const uint32_t shown = auto_shown(a);
   auto_play *y = (auto_play *)malloc((shown - at) * sizeof *y);
   uint32_t i, n = 0;
-  int status = y ? FITS : cmd_no_memory();
+  int status = FITS;
+  if (!y)
+    return cmd_no_memory();
   for (i = at; i < shown && !status; i++) {
     auto_line *const z = a->line + i;
     if (!is_played_with(a->line + at, z) || z->replayed || z->verdict == AUTO_NO)

@@ -78,11 +78,12 @@ int cmd_no_memory(void);
 
 /* From the second second on a terminal is told: `what`, seconds, of how many (0: not known). */
 void cmd_progress(const char *what, uint64_t most);
-/* The line goes: before anything is printed. */
+/* The line goes: before anything is printed. One inside another: with the outer one. */
 void cmd_progress_end(void);
+void cmd_progress_over(void); /* with all of them: an error is said */
 
 /* From here on the first Ctrl-C only says that a search is to end with the best so far; the next
-   one ends the program. */
+   one ends the program. To the outermost end, where one is inside another. */
 void cmd_stop_begin(void);
 void cmd_stop_end(void);
 int cmd_stopped(void);
@@ -105,6 +106,7 @@ int cmd_is_word(char c); /* a letter or a digit */
 void cmd_identifier(const char *s, char *to, size_t cap);
 /* 1: a size like 24GiB, 80e9 is not one */
 int cmd_parse_size(const char *s, uint64_t *to);
+int cmd_bad_size(const char *v); /* says so, and which unit a letter may mean */
 /* The size behind option a: below 1 MiB it has to name its unit. 0: error printed. */
 int cmd_take_size(const char *a, const char *v, uint64_t *to);
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);

@@ -99,7 +99,7 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
   } else {
     uint64_t *to = a[2] == 'f' ? &e->flash : &e->sram;
     if (!cmd_parse_size(v, to) || !*to)
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+      return cmd_bad_size(v), 0;
     *(a[2] == 'f' ? &e->has_flash : &e->has_sram) = 1;
   }
   return 2;
@@ -519,6 +519,8 @@ static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
   failed = vram_net_plan(net, &o, *scratch, need, &err) != VRAM_OK;
   cmd_stop_end();
   cmd_progress_end();
+  if (!failed && cmd_stopped()) /* standard output may be the header */
+    cmd_say("vram emit: stopped: a smaller arena may be there");
   if (!failed)
     return FITS;
   if (err.code != VRAM_ERR_LIMIT)

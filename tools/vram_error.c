@@ -79,7 +79,7 @@ void cmd_say(const char *format, ...) {
   vsnprintf(line, sizeof line, format, list); /* NOLINT(clang-analyzer-valist.Uninitialized) */
   va_end(list);
   escape(line, shown, sizeof shown);
-  cmd_progress_end();
+  cmd_progress_over();
   fflush(stdout); /* what was said before */
   fprintf(stderr, "%s\n", shown);
 }

@@ -125,7 +125,7 @@ static void print_solution(const job *j, const vram_solution *s) {
     print_trial(j, "does not fit", &s->next);
     if (!s->fits.value)
       print_parts(&s->next);
-  } else if (s->fits.value && !j->segments)
+  } else if (s->fits.value && !j->segments && !s->stopped)
     printf("%s\n", s->limit
                        ? "a larger one is beyond a limit of this program (vram.h: VRAM_MAX_...)"
                        : "no larger one was found that the model allows");

@@ -122,12 +122,12 @@ static int play(generated *t, uint32_t most) {
     status = part_dims(t, &t->part[k], has[k]);
   for (k = 0; k < t->parts && !status; k++)
     t->knows_new |= has[k][3] || has[k][6] || has[k][7];
+  cmd_progress("vram: playing tokens", 0);
   for (k = 0; k < count && !status; k++) {
     part *p;
     while (k && which + 1 < t->parts && begins(&t->part[which + 1], t->j->prompt, k))
       which++;
     p = &t->part[which];
-    cmd_progress("vram: token", count);
     status = part_load(t, p, k, has[which]);
     if (!status && !k) {
       t->j->o.rules = vram_step_rules(&p->g, &t->j->o);
@@ -143,7 +143,7 @@ static int play(generated *t, uint32_t most) {
     if (!status)
       status = play_step(t, p, k);
     t->fits = !t->j->has_budget || (t->device.expected <= t->j->budget && !t->gen.num_ooms);
-    if (most && (!t->fits || k + 1 == most))
+    if (most && (!t->fits || k + 1 == most || cmd_stopped()))
       break;
   }
   cmd_progress_end();

@@ -91,7 +91,7 @@ static void fit_said(const job *j, const fit_trial *good, const fit_trial *bad, 
       printf("%" PRId64, good->value);
     else
       printf("null");
-    printf(",\"tried\":%" PRIu32 "}\n", tried);
+    printf(",\"tried\":%" PRIu32 ",\"stopped\":%s}\n", tried, cmd_stopped() ? "true" : "false");
     return;
   }
   printf("%s%s%s  generate", cmd_bold, j->model, cmd_plain);
@@ -101,12 +101,13 @@ static void fit_said(const job *j, const fit_trial *good, const fit_trial *bad, 
     printf(" new %" PRId64, j->new_tokens);
   printf("  budget %s%s%s\n\n", cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
   if (!good->value)
-    printf("nothing fits\n");
+    printf("nothing fits%s\n", cmd_stopped() ? " of what was tried" : "");
   fit_row(j, "fits", good);
   fit_row(j, "does not fit", bad);
   if (!bad->value)
     printf("a larger one was not tried\n");
-  printf("\n%" PRIu32 " values tried\n", tried);
+  printf("\n%" PRIu32 " values tried%s\n", tried,
+         cmd_stopped() ? "; stopped: larger ones may fit" : "");
 }
 
 typedef struct fit_search {
@@ -122,6 +123,8 @@ static int fit_next(fit_search *s, int64_t value, uint32_t steps) {
   int fits;
   memset(&r, 0, sizeof r);
   fits = fit_try(s->j, value, steps, &r, &s->status);
+  if (fits && cmd_stopped()) /* not all steps were played */
+    return 0;
   s->tried++;
   if (!s->status)
     *(fits ? &s->good : &s->bad) = r;
@@ -130,7 +133,7 @@ static int fit_next(fit_search *s, int64_t value, uint32_t steps) {
 
 /* Between the largest that fits and the smallest that does not. */
 static void fit_halve(fit_search *s, uint32_t steps) {
-  while (!s->status && s->bad.value > s->good.value + 1)
+  while (!s->status && !cmd_stopped() && s->bad.value > s->good.value + 1)
     fit_next(s, s->good.value + (s->bad.value - s->good.value) / 2, steps);
 }
 
@@ -145,7 +148,15 @@ static void fit_between(fit_search *s, int64_t most, uint32_t steps) {
 
 /* A cache that grows fills the budget in one run, whose steps before the last one fit. */
 static void fit_growing(fit_search *s) {
-  if (fit_next(s, MOST_NEW, ALL_STEPS) || s->status)
+  fit_trial r;
+  memset(&r, 0, sizeof r);
+  if (fit_try(s->j, MOST_NEW, ALL_STEPS, &r, &s->status) && !s->status) {
+    s->good = r;
+    s->good.value = r.steps; /* all, or those before Ctrl-C */
+  } else
+    s->bad = r;
+  s->tried++;
+  if (s->good.value || s->status)
     return;
   s->bad.value = s->bad.steps;
   memset(&s->good, 0, sizeof s->good);
@@ -180,12 +191,16 @@ int generate_fit(job *j) {
   fit_search s;
   memset(&s, 0, sizeof s);
   s.j = j;
+  cmd_progress("vram fit: trying sizes", 0);
+  cmd_stop_begin();
   if (j->of_generation == SOLVE_NEW)
     fit_new(&s);
   else
     fit_between(&s, j->of_generation == SOLVE_PROMPT ? MOST_PROMPT : INT64_C(1) << 24, ALL_STEPS);
+  cmd_stop_end();
+  cmd_progress_end();
   if (s.status)
     return s.status;
   fit_said(j, &s.good, &s.bad, s.tried);
-  return s.good.value ? FITS : TOO_LARGE;
+  return s.good.value ? FITS : cmd_stopped() ? OTHER : TOO_LARGE;
 }

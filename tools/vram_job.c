@@ -901,7 +901,9 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     cmd_stop_end();
     cmd_progress_end();
     if (r)
-      return err.code == VRAM_ERR_MEMORY ? cmd_no_memory() : cmd_bad(err.text, NULL, NULL);
+      return err.code == VRAM_ERR_MEMORY                      ? cmd_no_memory()
+             : cmd_bad(err.text, NULL, NULL) && cmd_stopped() ? OTHER
+                                                              : USAGE;
     j->o.checkpoint = j->planned.range;
     j->o.ncheckpoint = j->planned.nrange;
   }

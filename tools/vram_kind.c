@@ -243,6 +243,12 @@ static int refuse_name(const char *name, const char *command) {
         name, name, own ? "; built in: " : "", own ? own : "");
     return USAGE;
   }
+  if (strstr(name, "://")) {
+    cmd_say("vram: '%s' is an address, from where nothing is fetched (expected a file or a folder: "
+            "hf download OWNER/NAME config.json --local-dir NAME)",
+            name);
+    return USAGE;
+  }
   if (!is_hub_name(name))
     return FITS;
   cmd_say("vram: '%s' is a name on the Hugging Face Hub, from where nothing is fetched (expected a "

@@ -173,7 +173,7 @@ static int could_fit(const search *s, const trial *t) {
 static void solve_layers(search *s) {
   uint32_t low = 0, high = s->most + 1, step;
   trial t;
-  while (high - low > 1 && !s->code) {
+  while (high - low > 1 && !s->code && !cmd_stopped()) {
     const uint32_t middle = low + (high - low) / 2;
     try_step_as(s, middle, 1, &t);
     if (could_fit(s, &t))
@@ -181,7 +181,7 @@ static void solve_layers(search *s) {
     else
       high = middle;
   }
-  for (step = low + 1; step-- && !s->has_fit && !s->code;) {
+  for (step = low + 1; step-- && !s->has_fit && !s->code && (step == low || !cmd_stopped());) {
     if (step < low && !could_be_less(s, step))
       continue;
     s->has_fit = try_step(s, step, &s->fits);
@@ -200,7 +200,7 @@ static void solve_rows(search *s) {
   s->next = s->fits;
   if (!s->has_fit || s->code)
     return;
-  while (high - low > 1 && !s->code) {
+  while (high - low > 1 && !s->code && !cmd_stopped()) {
     const uint32_t middle = low + (high - low) / 2;
     if (try_step(s, middle, &t)) {
       s->fits = t;
@@ -286,7 +286,7 @@ static void print_fit(search *s) {
   if (s->has_fit)
     print_trial(s, s->fits.r.compute == VRAM_LLAMA_EXACT ? "fits" : "may fit", &s->fits);
   else
-    printf("nothing fits\n");
+    printf("nothing fits%s\n", cmd_stopped() ? " of what was tried" : "");
   printf("%s", cmd_plain);
   if (has_next(s))
     print_trial(s,
@@ -299,9 +299,11 @@ static void print_fit(search *s) {
                             : s->what == FOR_NGL ? "all layers, with the output"
                             : s->what == FOR_MOE ? "no experts on the host"
                                                  : "the most sequences that there may be");
+  if (cmd_stopped())
+    printf("stopped: larger ones may fit\n");
   if (shown->is_known)
     model_llama_print(&s->j, &shown->r);
-  n = s->has_fit ? 0 : find_changes(s, c);
+  n = s->has_fit || cmd_stopped() ? 0 : find_changes(s, c);
   if (n)
     printf("\nwhat would take less:\n");
   for (i = 0; i < n; i++)
@@ -319,7 +321,7 @@ static void json_number(const char *key, int is_there, uint64_t number) {
 static void print_fit_json(search *s) {
   const trial *const shown = s->has_fit ? &s->fits : &s->next;
   change c[4];
-  const int n = s->has_fit ? 0 : find_changes(s, c);
+  const int n = s->has_fit || cmd_stopped() ? 0 : find_changes(s, c);
   int i;
   model_summary_json(s->m, s->j.model);
   if (shown->is_known)
@@ -333,7 +335,7 @@ static void print_fit_json(search *s) {
   for (i = 0; i < n; i++)
     printf("%s{\"options\":\"%s\",\"device_bytes\":%" PRIu64 ",\"fits\":%s}", i ? "," : "",
            c[i].options, c[i].need, c[i].fits ? "true" : "false");
-  printf("],\"tried\":%" PRIu32 "}\n", s->tried);
+  printf("],\"tried\":%" PRIu32 ",\"stopped\":%s}\n", s->tried, cmd_stopped() ? "true" : "false");
 }
 
 /* ---- the command ---- */
@@ -359,7 +361,11 @@ static int run(search *s) {
                                     : "no length of context in training, expected --ctx N");
     return USAGE;
   }
+  cmd_progress("vram fit: trying sizes", 0);
+  cmd_stop_begin();
   solve(s);
+  cmd_stop_end();
+  cmd_progress_end();
   if (s->code) {
     cmd_say("%s: %s", s->m->path, s->why.text);
     return USAGE;
@@ -368,7 +374,7 @@ static int run(search *s) {
     print_fit_json(s);
   else
     print_fit(s);
-  return s->has_fit ? FITS : TOO_LARGE;
+  return s->has_fit ? FITS : cmd_stopped() ? OTHER : TOO_LARGE;
 }
 
 int model_fit(int argc, char **argv) {

@@ -169,6 +169,9 @@ static const char *called_elsewhere(const char *a) {
        "--batch N"},
       {"--optimizer --optim", "--train OPT"},
       {"--precision --mixed-precision --autocast", "--amp bf16"},
+      {"-l -n -d -s --loop --loop-ms --delay --refresh --refresh-rate", "--interval S"},
+      {"--query-gpu --query-compute-apps --format --csv", "--json"},
+      {"--quantize --quantization --bnb", "--quant nf4"},
       {"--bf16", "--amp bf16"},
       {"--fp16 --half", "--amp fp16"},
       {"--memory --gpu-memory --vram --max-memory --limit", "--budget SIZE"},
@@ -202,7 +205,10 @@ int cmd_unknown_option(const char *a, const char *name, const char *const *also,
   while (c->name && strcmp(c->name, name))
     c++;
   snprintf(word, sizeof word, "%.*s", (int)strcspn(a, "="), a); /* --batch=8 */
-  least = strlen(word) > 4 ? too_far(word + 2) : 0;             /* of --x nothing is meant */
+  for (k = 0; word[k]; k++)
+    if (word[k] == '_') /* accelerate's --mixed_precision */
+      word[k] = '-';
+  least = strlen(word) > 4 ? too_far(word + 2) : 0; /* of --x nothing is meant */
   for (k = 0; k < 2; k++)
     for (part = k ? also : c->help; part && *part; part++) {
       const char *at = *part;

@@ -98,7 +98,7 @@ static int net_option(net_job *n, const char *a, const char *v) {
     n->svg = v;
   else if (!strcmp(a, "--flash") || !strcmp(a, "--sram")) {
     if (!cmd_parse_size(v, a[2] == 'f' ? &n->flash : &n->sram))
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+      return cmd_bad_size(v), 0;
     *(a[2] == 'f' ? &n->has_flash : &n->has_sram) = 1;
   } else if (!strcmp(a, "--align")) {
     if (!cmd_parse_count(v, 1, INT64_C(1) << 30, &count) || (count & (count - 1)))

@@ -485,14 +485,14 @@ static int size_search(pipeline *p, int64_t *most) {
   int64_t low = 0, high = 1, middle;
   const int64_t end = p->solves_side ? 65536 / size_step(p) : 4096;
   int fits = 1, status = FITS;
-  while (!status && fits && high <= end) {
+  while (!status && fits && high <= end && (high == 1 || !cmd_stopped())) {
     status = size_try(p, high, &fits);
     low = fits ? high : low;
     high = fits ? 2 * high : high;
   }
   if (fits)
     high = low + 1;
-  while (!status && high - low > 1) {
+  while (!status && high - low > 1 && !cmd_stopped()) {
     middle = low + (high - low) / 2;
     status = size_try(p, middle, &fits);
     low = fits ? middle : low;
@@ -519,9 +519,10 @@ static void print_fit(const pipeline *p, int64_t n) {
     cmd_json_text(stdout, p->model);
     printf(",\"format\":\"diffusers\",\"solve\":\"%s\",\"value\":%" PRId64 ",\"batch\":%" PRId64
            ",\"height\":%" PRId64 ",\"width\":%" PRId64
-           ",\"offload\":\"%s\",\"peak_bytes\":%" PRIu64 ",\"budget_bytes\":%" PRIu64 "}\n",
+           ",\"offload\":\"%s\",\"peak_bytes\":%" PRIu64 ",\"budget_bytes\":%" PRIu64
+           ",\"stopped\":%s}\n",
            p->solves_side ? "side" : "batch", n * size_step(p), p->batch, p->height, p->width,
-           offload_name[p->offload], least, p->j.budget);
+           offload_name[p->offload], least, p->j.budget, cmd_stopped() ? "true" : "false");
     return;
   }
   printf("%s%s%s  diffusers  %s  budget %s, offload %s\n\n", cmd_bold, p->model, cmd_plain, p->kind,
@@ -532,6 +533,8 @@ static void print_fit(const pipeline *p, int64_t n) {
   if (has_most(p))
     printf(" to %s", cmd_human(most));
   printf(" requested%s\n", has_most(p) ? "" : ", at least");
+  if (cmd_stopped())
+    printf("stopped: larger ones may fit\n");
 }
 
 int pipeline_fit(int argc, char **argv) {
@@ -542,14 +545,18 @@ int pipeline_fit(int argc, char **argv) {
     status = cmd_bad("no budget", NULL, "--budget SIZE or --gpu NAME");
   if (!status && p.model)
     status = pipeline_sizes(&p);
+  cmd_progress("vram fit: trying sizes", 0);
+  cmd_stop_begin();
   if (!status && p.model)
     status = size_search(&p, &n);
   if (!status && p.model && !knows_calls(&p))
     status = USAGE;
   if (!status && p.model)
     status = size_try(&p, n ? n : 1, &fits);
+  cmd_stop_end();
+  cmd_progress_end();
   if (!status && p.model)
     print_fit(&p, n);
   free(p.folder);
-  return status || !p.model ? status : n ? FITS : TOO_LARGE;
+  return status || !p.model ? status : n ? FITS : cmd_stopped() ? OTHER : TOO_LARGE;
 }

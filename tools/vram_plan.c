@@ -78,7 +78,7 @@ static int plan_error(const plan_job *p, const vram_error *e) {
   if (e->code == VRAM_ERR_MEMORY)
     return cmd_no_memory();
   cmd_say("%s: %s", p->j.model, e->text);
-  return USAGE;
+  return e->code == VRAM_ERR_CALL && cmd_stopped() ? OTHER : USAGE;
 }
 
 /* Not FITS: message printed; free(to->memory) in any case. */
@@ -544,7 +544,7 @@ static void print_plan(const planned *d) {
   print_title(d);
   if (p->j.table)
     print_stages(d);
-  if (s->stopped)
+  if (cmd_stopped())
     printf("stopped: a cheaper plan may be there\n\n");
   if (!s->feasible)
     printf("%sDOES NOT FIT%s: the smallest budget is %s\n\n", cmd_bold, cmd_plain,
@@ -570,7 +570,10 @@ static void print_plan(const planned *d) {
     printf(" beside %s that last", cmd_human(d->chain->c.static_bytes));
   if (s->host_bytes)
     printf(", host memory %s", cmd_human(d->binding.host_bytes));
-  printf("; smallest budget %s\n", exact_text(s->smallest_budget_bytes));
+  if (s->stopped)
+    printf("\n");
+  else
+    printf("; smallest budget %s\n", exact_text(s->smallest_budget_bytes));
   if (torch && torch[AS_PLANNED].known)
     printf("in PyTorch, with its CUDA context, it %s a device of %s%s\n",
            torch[AS_PLANNED].r.fits ? "fits" : "does not fit", cmd_human(p->j.budget),
@@ -604,15 +607,21 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
   d.l = l;
   o.planner = VRAM_PLANNER_PLAIN;
   cmd_progress(planning, 0);
+  cmd_stop_begin();
   status = make_plan(p, &c->c, &o, &d.plain);
   o = p->o;
   o.budget_bytes = 1;
   if (!status)
     status = make_plan(p, &c->c, &o, &d.plan);
   cmd_progress_end();
+  if (!status && cmd_stopped()) {
+    cmd_say("%s: stopped before the first plan", p->j.model);
+    status = OTHER;
+  }
   if (!status) {
     print_title(&d);
     plan_head(&d, "budget");
+    fflush(stdout);
   }
   for (i = 0; i <= BUDGETS && !status && !cmd_stopped(); i++) {
     const uint64_t least = d.plan.s.smallest_budget_bytes, most = d.plain.s.peak_bytes;
@@ -625,12 +634,16 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
     if (!status && l)
       status = step_in_torch(&d, &s.s, &torch);
     cmd_progress_end();
-    if (!status && s.s.peak_bytes != last)
+    if (!status && !s.s.stopped && s.s.peak_bytes != last)
       plan_row(&d, cmd_human(o.budget_bytes), s.s.peak_bytes, s.s.cost, l ? &torch : NULL,
                i ? "" : "the smallest");
+    fflush(stdout);
     last = s.s.peak_bytes;
     free(s.memory);
   }
+  cmd_stop_end();
+  if (!status && i <= BUDGETS)
+    printf("stopped: larger budgets have no plan yet\n");
   planned_end(&d);
   return status;
 }
@@ -705,7 +718,7 @@ static void print_plan_json(const planned *d) {
   printf(",\"planner\":\"%s\",\"feasible\":%s,\"budget_bytes\":%" PRIu64
          ",\"smallest_budget_bytes\":%" PRIu64 ",\"stopped\":%s",
          vram_planner_name((uint32_t)d->p->o.planner), s->feasible ? "true" : "false",
-         d->p->j.budget, s->smallest_budget_bytes, s->stopped ? "true" : "false");
+         d->p->j.budget, s->smallest_budget_bytes, cmd_stopped() ? "true" : "false");
   printf(",\"cost\":%s,\"cost_plain\":%s,\"peak_bytes\":%" PRIu64 ",\"peak_plain_bytes\":%" PRIu64,
          chain_cost_text(d->chain, s->cost), chain_cost_text(d->chain, d->plain.s.cost),
          s->peak_bytes, d->plain.s.peak_bytes);

@@ -17,8 +17,10 @@ typedef struct rank_plan {
   uint64_t fuller_bytes;   /* what it takes */
   uint32_t of[RANKS], nof; /* the first rank of the fullest classes */
   uint32_t tried[RANKS + 1], ntried;
-  uint64_t smallest;     /* budget that has a plan for each of them */
-  uint32_t calls, units; /* of checkpoint(), and what there is to choose from */
+  uint32_t shown;           /* whose figures are printed, of a pipeline */
+  vram_report shown_report; /* with what is planned for all stages */
+  uint64_t smallest;        /* budget that has a plan for each of them; stopped: not known */
+  uint32_t calls, units;    /* of checkpoint(), and what there is to choose from */
 } rank_plan;
 
 typedef struct stage_plan { /* of a pipeline: for one rank of a stage, or of several of one rank */
@@ -128,6 +130,8 @@ static int other_ranks(rank_plan *p, const char *text, size_t len) {
     const rank_row *row = t.row + i;
     class_insert(p, &t, i, order);
     p->fits &= row->report.fits;
+    if (row->of.rank == p->shown)
+      p->shown_report = row->report;
     if (!row->report.fits && row->report.device_bytes.expected > p->fuller_bytes) {
       p->fuller = row->of.rank;
       p->fuller_bytes = row->report.device_bytes.expected;
@@ -177,7 +181,7 @@ static int smallest_of_others(rank_plan *p, const char *text, size_t len) {
   at.o.parallel = &at.parallel;
   other.j = &at;
   other.smallest = p->smallest;
-  for (i = 0; i < p->nof && !status; i++)
+  for (i = 0; i < p->nof && !status && !cmd_stopped(); i++)
     if (!was_tried(p, p->of[i]))
       status = plan_rank(&other, text, len, p->of[i]);
   p->smallest = other.smallest;
@@ -236,22 +240,23 @@ static int stages_join(rank_plan *p, const stage_plan *at, uint32_t n) {
 static int stages_plan(rank_plan *p, const char *text, size_t len, stage_plan *at) {
   const uint32_t n = p->j->parallel.pp;
   const uint32_t each = (uint32_t)(vram_parallel_world(&p->j->parallel) / n); /* outermost */
-  uint32_t shown = 0, i;
-  int status = ranks_fullest(p->j, text, len, &shown);
+  uint32_t i;
+  int status = ranks_fullest(p->j, text, len, &p->shown);
   for (i = 0; i < n && !status; i++)
-    status = plan_stage(p, text, len, i == shown / each ? shown : i * each, at + i);
+    status = plan_stage(p, text, len, i == p->shown / each ? p->shown : i * each, at + i);
   for (p->fits = 0; !status && !p->fits;) {
     stage_plan *fuller;
     status = stages_join(p, at, n);
     if (!status)
       status = other_ranks(p, text, len);
     fuller = at + p->fuller / each;
-    if (status || p->fits || !p->j->planned.feasible || fuller->tries++ == RANKS ||
+    if (status || p->fits || cmd_stopped() || !p->j->planned.feasible || fuller->tries++ == RANKS ||
         fuller->rank == p->fuller)
       break;
     status = plan_stage(p, text, len, p->fuller, fuller);
   }
-  for (i = 0; i < p->nof && !status; i++) { /* the smallest budget of those that are left */
+  for (i = 0; i < p->nof && !status && !cmd_stopped();
+       i++) { /* the smallest budget of those that are left */
     stage_plan other;
     memset(&other, 0, sizeof other);
     if (at[p->of[i] / each].rank != p->of[i])
@@ -259,7 +264,9 @@ static int stages_plan(rank_plan *p, const char *text, size_t len, stage_plan *a
     free(other.nodes);
   }
   if (!status) /* whose figures are shown */
-    status = plan_rank(p, text, len, shown);
+    status = plan_rank(p, text, len, p->shown);
+  if (!status && cmd_stopped()) /* not with its plan, which may be another one now */
+    p->j->planned.report = p->shown_report;
   return status ? status : stages_join(p, at, n);
 }
 
@@ -294,7 +301,7 @@ static int plan_ranks(rank_plan *p, const char *text, size_t len) {
     p->fits = p->j->planned.feasible;
     if (!status && !p->one)
       status = other_ranks(p, text, len);
-  } while (!status && p->j->planned.feasible && !p->fits && p->ntried < RANKS &&
+  } while (!status && p->j->planned.feasible && !p->fits && p->ntried < RANKS && !cmd_stopped() &&
            !was_tried(p, p->fuller));
   if (!status)
     status = smallest_of_others(p, text, len);
@@ -334,10 +341,13 @@ static void print_plan(const rank_plan *p) {
   printf("%s", cmd_plain);
   if (p->has_every)
     row(p, p->units ? "every unit" : "every layer", &p->every, p->every_cost);
-  printf("\n%" PRIu32 " call%s of checkpoint() on %" PRIu32 " %s; smallest budget %s (%" PRIu64
-         " bytes)\n",
-         p->calls, p->calls == 1 ? "" : "s", p->units ? p->units : q->chain.nstage,
-         p->units ? "units" : "stages", cmd_human(p->smallest), p->smallest);
+  printf("\n%" PRIu32 " call%s of checkpoint() on %" PRIu32 " %s; ", p->calls,
+         p->calls == 1 ? "" : "s", p->units ? p->units : q->chain.nstage,
+         p->units ? "units" : "stages");
+  if (cmd_stopped())
+    printf("stopped: a cheaper plan may be there\n");
+  else
+    printf("smallest budget %s (%" PRIu64 " bytes)\n", cmd_human(p->smallest), p->smallest);
   if (q->feasible && !p->fits)
     printf("rank %" PRIu32 " takes %s with them, and does not fit\n", p->fuller,
            cmd_human(p->fuller_bytes));
@@ -372,7 +382,7 @@ static void print_plan_json(const rank_plan *p) {
          ",\"cost_plain\":%" PRIu64 ",\"%s\":%" PRIu32,
          j->budget, p->smallest, q->cost, q->cost_plain, p->units ? "units" : "stages",
          p->units ? p->units : q->chain.nstage);
-  printf(",\"checkpoint_nodes\":");
+  printf(",\"stopped\":%s,\"checkpoint_nodes\":", cmd_stopped() ? "true" : "false");
   cmd_json_text(stdout, p->nodes);
   printf(",\"torch\":{");
   json_step("plain", &q->plain);
@@ -391,8 +401,10 @@ int plan_ranks_command(job *j, char *text, size_t len) {
   memset(&p, 0, sizeof p);
   p.j = j;
   cmd_progress("vram plan: planning", 0);
+  cmd_stop_begin();
   if (!status)
     status = plan_ranks(&p, text, len);
+  cmd_stop_end();
   cmd_progress_end();
   if (!status) {
     if (j->json)

@@ -7,6 +7,7 @@
 
 static const char *volatile doing; /* NULL: nothing */
 static volatile sig_atomic_t seconds, limit, is_shown, is_stopped;
+static int doing_depth, stop_depth; /* begun inside one that has not ended */
 
 /* n in decimal, from where the result points on. */
 static char *digits(char *end, unsigned n) {
@@ -51,6 +52,11 @@ void cmd_progress(const char *what, uint64_t most) {
   struct sigaction action;
   if (!IS_TERMINAL(stderr))
     return;
+  if (doing) {
+    doing_depth++;
+    return;
+  }
+  doing_depth = 0;
   memset(&action, 0, sizeof action);
   action.sa_handler = tick;
   action.sa_flags = SA_RESTART;
@@ -62,6 +68,13 @@ void cmd_progress(const char *what, uint64_t most) {
 }
 
 void cmd_progress_end(void) {
+  if (doing && doing_depth)
+    doing_depth--;
+  else
+    cmd_progress_over();
+}
+
+void cmd_progress_over(void) {
   if (!doing)
     return;
   doing = NULL;
@@ -78,8 +91,9 @@ static void stop(int number) {
 
 void cmd_stop_begin(void) {
   struct sigaction action, before;
-  if (sigaction(SIGINT, NULL, &before) || before.sa_handler == SIG_IGN)
-    return; /* in the background */
+  if (stop_depth++ || is_stopped || sigaction(SIGINT, NULL, &before) ||
+      before.sa_handler == SIG_IGN)
+    return; /* ignored: in the background */
   memset(&action, 0, sizeof action);
   action.sa_handler = stop;
   action.sa_flags = (int)(SA_RESTART | SA_RESETHAND); /* the second one ends it */
@@ -88,7 +102,7 @@ void cmd_stop_begin(void) {
 
 void cmd_stop_end(void) {
   struct sigaction now;
-  if (!sigaction(SIGINT, NULL, &now) && now.sa_handler == stop)
+  if (!--stop_depth && !sigaction(SIGINT, NULL, &now) && now.sa_handler == stop)
     signal(SIGINT, SIG_DFL);
 }
 
@@ -101,6 +115,7 @@ void cmd_stop_end(void) {}
 int cmd_stopped(void) { return 0; }
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}
+void cmd_progress_over(void) {}
 
 #endif
 

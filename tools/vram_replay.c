@@ -665,7 +665,7 @@ static int replay_option(replay_job *j, const char *a, const char *v) {
     j->snapshot = v;
   else if (!strcmp(a, "--total-bytes")) {
     if (!cmd_parse_size(v, &j->total_bytes) || !j->total_bytes)
-      return cmd_bad("not a size", v, "a number with B KB MB GB TB KiB MiB GiB TiB"), 0;
+      return cmd_bad_size(v), 0;
   } else if (!strcmp(a, "--gpu")) {
     const vram_gpu *g = cmd_find_gpu(v);
     if (!g)

@@ -241,6 +241,9 @@ static int arguments(serve *v, int argc, char **argv) {
       char expected[64];
       snprintf(expected, sizeof expected, "%s%svram estimate -h", best ? best : "",
                best ? "? " : "");
+      if (*a != '-')
+        return cmd_bad("an engine takes a folder or config.json of a model, not", a,
+                       "--kv full:32x8x128, or such a model");
       return cmd_bad("not an option beside --engine:", a, expected);
     }
   }

@@ -32,7 +32,7 @@ static int holds(serve *v, int what, uint64_t value, int surely) {
 /* The largest value from 1 to `most` that fits; 0: none. Messages: *failed. */
 static uint64_t largest(serve *v, int what, uint64_t most, int surely, int *failed) {
   uint64_t fits = 0, not_yet = most + 1;
-  while (not_yet - fits > 1 && !*failed) {
+  while (not_yet - fits > 1 && !*failed && !cmd_stopped()) {
     const uint64_t middle = fits + (not_yet - fits) / 2;
     const int found = holds(v, what, middle, surely);
     if (found > 0)
@@ -48,7 +48,7 @@ static uint64_t largest(serve *v, int what, uint64_t most, int surely, int *fail
 static uint64_t fewest_ranks(serve *v, int surely, int *failed) {
   const uint64_t heads = v->model.config ? v->model.config->heads : 0;
   uint64_t tp;
-  for (tp = 1; tp <= 64 && !*failed; tp *= 2) {
+  for (tp = 1; tp <= 64 && !*failed && !cmd_stopped(); tp *= 2) {
     const int found = heads && heads % tp ? 0 : holds(v, TP, tp, surely);
     if (found > 0)
       return tp;
@@ -73,9 +73,12 @@ static void print_solution(const serve *v, const goal *g, uint64_t fits, uint64_
     printf("fits           %s %s  %s, KV cache %s at least\n", g->name, cmd_grouped(fits, number),
            g->text, cmd_human(v->r.low.kv_bytes));
   else
-    printf("fits           no %s, KV cache %s at least\n", g->name, cmd_human(v->r.low.kv_bytes));
+    printf("fits           no %s%s, KV cache %s at least\n", g->name,
+           cmd_stopped() ? " of what was tried" : "", cmd_human(v->r.low.kv_bytes));
   if (may && may != fits)
     printf("may fit        %s %s\n", g->name, cmd_grouped(may, number));
+  if (cmd_stopped())
+    printf("stopped: others were not tried\n");
 }
 
 int serve_fit(serve *v) {
@@ -90,18 +93,23 @@ int serve_fit(serve *v) {
     return cmd_bad("how long is a request?", NULL, "--max-model-len N");
   if (what == TP && v->o.kv_bytes)
     return cmd_bad("ranks are looked for with a device, not with", "--kv-cache-memory", NULL);
+  cmd_progress("vram fit: trying sizes", 0);
+  cmd_stop_begin();
   may = solve(v, what, 0, &failed);
   fits = failed ? 0 : solve(v, what, 1, &failed);
   if (!failed) /* the report is that of the answer */
     failed = holds(v, what, fits ? fits : may ? may : 1, 1) < 0;
+  cmd_stop_end();
+  cmd_progress_end();
   if (failed)
     return USAGE;
   if (v->json) {
     serve_json_rules(v);
     printf(",\"solve\":\"%s\",\"fits\":%" PRIu64 ",\"may_fit\":%" PRIu64
-           ",\"kv_cache_bytes\":{\"low\":%" PRIu64 ",\"high\":%" PRIu64 "}}\n",
-           name, fits, may, v->r.low.kv_bytes, v->r.high.kv_bytes);
+           ",\"kv_cache_bytes\":{\"low\":%" PRIu64 ",\"high\":%" PRIu64 "},\"stopped\":%s}\n",
+           name, fits, may, v->r.low.kv_bytes, v->r.high.kv_bytes,
+           cmd_stopped() ? "true" : "false");
   } else
     print_solution(v, &goals[what], fits, may);
-  return fits ? FITS : TOO_LARGE;
+  return fits ? FITS : cmd_stopped() ? OTHER : TOO_LARGE;
 }

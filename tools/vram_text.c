@@ -38,26 +38,30 @@ int cmd_parse_size(const char *s, uint64_t *to) {
   return 0;
 }
 
-int cmd_take_size(const char *a, const char *v, uint64_t *to) {
-  const size_t digits = strspn(v, "0123456789."), n = strlen(v);
-  char what[96], meant[96] = "a number with B KB MB GB TB KiB MiB GiB TiB";
+int cmd_bad_size(const char *v) {
+  const size_t digits = strspn(v, "0123456789.");
+  char meant[96] = "a number with B KB MB GB TB KiB MiB GiB TiB";
   const char *const unit = v + digits + strspn(v + digits, " ");
   const int is_letter = digits && *unit && strlen(unit) <= 3 && strchr("kmgtKMGT", *unit) != NULL;
   const char letter = (char)(is_letter && *unit > 'Z' ? *unit - 'a' + 'A' : *unit);
-  if (cmd_parse_size(v, to)) {
-    if (digits < n || !*to || *to >= 1048576)
-      return 1;
-    snprintf(what, sizeof what, "%s %.20s is %" PRIu64 " byte%s", a, v, *to, *to == 1 ? "" : "s");
-    snprintf(meant, sizeof meant,
-             *to <= 1024 && strcmp(a, "--context") ? "%.20sGB? %.20sGiB" : "%.20sMB? %.20sMiB", v,
-             v);
-    return cmd_bad(what, NULL, meant), 0;
-  }
   if (is_letter && !cmd_in(v + digits, "KB MB GB TB KiB MiB GiB TiB") &&
       (!unit[1] || cmd_in(unit + 1, "b B i ib iB I IB")))
     snprintf(meant, sizeof meant, "%.*s%cB? %.*s%ciB", (int)(digits < 20 ? digits : 20), v, letter,
              (int)(digits < 20 ? digits : 20), v, letter);
-  return cmd_bad("not a size", v, meant), 0;
+  return cmd_bad("not a size", v, meant);
+}
+
+int cmd_take_size(const char *a, const char *v, uint64_t *to) {
+  const int is_parsed = cmd_parse_size(v, to);
+  char what[96], meant[96];
+  if (is_parsed && (strspn(v, "0123456789.") < strlen(v) || !*to || *to >= 1048576))
+    return 1;
+  if (!is_parsed)
+    return cmd_bad_size(v), 0;
+  snprintf(what, sizeof what, "%s %.20s is %" PRIu64 " byte%s", a, v, *to, *to == 1 ? "" : "s");
+  snprintf(meant, sizeof meant,
+           *to <= 1024 && strcmp(a, "--context") ? "%.20sGB? %.20sGiB" : "%.20sMB? %.20sMiB", v, v);
+  return cmd_bad(what, NULL, meant), 0;
 }
 
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to) {

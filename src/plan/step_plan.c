@@ -93,10 +93,14 @@ VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t
 }
 
 /* It is to end, with what there is. */
-static int vram__step_stopped(vram__stepper *q) {
+VRAM__FN int vram__step_stopped(vram__stepper *q) {
   q->plan->stopped = q->plan->stopped || (q->step.stop && q->step.stop(q->step.user));
   q->step.stop = q->plan->stopped ? NULL : q->step.stop;
   return q->plan->stopped;
+}
+
+VRAM__COLD VRAM__FN vram_result vram__step_stopped_early(const vram__stepper *q) {
+  return vram__error_begin(q->err, VRAM_ERR_CALL, 0, "stopped before a plan that fits was found");
 }
 
 /* The grid, then halves between the cheapest that fits and the next one. */
@@ -131,8 +135,6 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
     if (vram__step_stopped(q))
       break;
   }
-  if (p->stopped && !best)
-    return vram__error_begin(q->err, VRAM_ERR_CALL, 0, "stopped before a plan that fits was found");
   p->feasible = best != 0;
   for (i = 0; best && i < 12 && above - best > p->chain.align && !vram__step_stopped(q); i++) {
     at = best + (above - best) / 2;
@@ -147,7 +149,7 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
       above = at;
   }
   p->smallest_budget_bytes = p->stopped ? budget : VRAM_OVERFLOW;
-  for (i = 0; i < VRAM__GRID && !p->stopped; i++) {
+  for (i = 0; i < VRAM__GRID && !vram__step_stopped(q); i++) {
     n = q->ngrid[i];
     vram__memory_copy(q->span, q->grid + i * (uint64_t)p->chain.nstage,
                       n * (uint64_t)sizeof *q->span);
@@ -158,6 +160,10 @@ static vram_result vram__step_search(vram__stepper *q, uint64_t budget) {
     if (need < p->smallest_budget_bytes)
       p->smallest_budget_bytes = need, smallest_at = grid[i];
   }
+  if (p->stopped && !best)
+    return vram__step_stopped_early(q);
+  if (p->stopped)
+    p->smallest_budget_bytes = budget;
   result = vram__step_chain(q, best ? best : smallest_at, &p->schedule, &p->nrange);
   if (!result)
     result = vram__step_try(q, p->nrange, budget, &p->report);

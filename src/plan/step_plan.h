@@ -26,6 +26,8 @@ VRAM__FN vram_result vram__step_try(vram__stepper *q, uint32_t nrange, uint64_t 
                                     vram_report *r);
 VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t most,
                                      uint64_t *need);
+VRAM__FN int vram__step_stopped(vram__stepper *q);
+VRAM__FN vram_result vram__step_stopped_early(const vram__stepper *q);
 
 /* unit_plan.c */
 VRAM__FN int vram__plan_is_by_unit(const vram_graph *g, const vram_step_options *o);

@@ -158,13 +158,13 @@ static vram_result vram__units_prefix(vram__unit_search *u) {
   uint32_t i, low = 0, high = 0;
   vram_result result = VRAM_OK;
   int fits = 0;
-  for (i = 0; i <= u->grid && !fits && !result; i++) {
+  for (i = 0; i <= u->grid && !fits && !result && !vram__step_stopped(u->q); i++) {
     low = high;
     high = vram__units_at(u, i);
     vram__units_take(u, high);
     result = vram__units_judge(u, &fits);
   }
-  while (fits && high - low > 1 && !result) {
+  while (fits && high - low > 1 && !result && !vram__step_stopped(u->q)) {
     const uint32_t middle = low + (high - low) / 2;
     int here;
     vram__units_take(u, middle);
@@ -183,7 +183,7 @@ static vram_result vram__units_leave(vram__unit_search *u) {
   uint64_t below = VRAM_OVERFLOW;
   uint32_t i, tries;
   int fits;
-  for (tries = 0; tries < VRAM__GRID && !result; tries++) {
+  for (tries = 0; tries < VRAM__GRID && !result && !vram__step_stopped(u->q); tries++) {
     vram__unit_choice *dear = NULL;
     for (i = 0; i < u->n; i++) {
       u->unit[i].taken = u->unit[i].best;
@@ -209,7 +209,8 @@ static vram_result vram__units_smallest(vram__unit_search *u) {
   p->smallest_budget_bytes = VRAM_OVERFLOW;
   for (last_first = 0; last_first < 2; last_first++) {
     vram__units_order(u, (int)last_first);
-    for (i = 0; i <= u->grid && !result; i++) { /* what takes least is soon found from here */
+    for (i = 0; i <= u->grid && !result && !vram__step_stopped(u->q);
+         i++) { /* what takes least is soon found from here */
       const uint32_t count = vram__units_at(u, u->grid - i);
       if (last_first && (count == 0 || count == u->n))
         continue;
@@ -267,6 +268,7 @@ VRAM__FN vram_result vram__unit_plan(vram__stepper *q, uint64_t budget) {
   vram__unit_search u;
   vram_result result;
   uint32_t i;
+  int fits;
   vram__memory_zero(&u, sizeof u);
   u.q = q;
   u.budget = budget;
@@ -276,6 +278,11 @@ VRAM__FN vram_result vram__unit_plan(vram__stepper *q, uint64_t budget) {
     result = vram__step_try(q, 0, budget, &p->plain);
   if (!result)
     result = vram__units_weigh(&u);
+  if (!result) { /* if stopped there is that */
+    vram__units_order(&u, 0);
+    vram__units_take(&u, u.n);
+    result = vram__units_judge(&u, &fits);
+  }
   for (i = 0; i < 2 && !result; i++) {
     vram__units_order(&u, (int)i);
     result = vram__units_prefix(&u);
@@ -285,8 +292,12 @@ VRAM__FN vram_result vram__unit_plan(vram__stepper *q, uint64_t budget) {
     result = vram__units_leave(&u);
   if (!result)
     result = vram__units_smallest(&u);
+  if (!result && p->stopped && !p->feasible)
+    result = vram__step_stopped_early(q);
   if (result)
     return result;
+  if (p->stopped)
+    p->smallest_budget_bytes = budget;
   for (i = 0; i < u.n; i++)
     u.unit[i].taken = u.unit[i].best;
   p->nunit = u.n;
