@@ -472,6 +472,7 @@ net::Tensor"
         cp "$work/names" "$work/swapped"
         (cd "$work" && LD_LIBRARY_PATH=$libs "$vram" run --report report -- \
           sh -c './swapped && rm swapped && g++ -g -O0 -o swapped ../../tests/preload/names.cpp ./libcudart.so.13')
+        cell "another file in the program's place" test -x "$work/swapped"
         equal "another file in the program's place: no names" 3 "$(grep -c 'x cudaMalloc  *0  *swapped+0x[0-9a-f]* *$' "$work/report")"
       else skip "this linker writes no build id"; fi
       rm -rf "$work/cache"
@@ -546,7 +547,8 @@ $taken < $(line $source 'a method') forward"
     soon "a report: a range" grep -q '12.0 MiB  *2 x cudaMalloc  *0  *linked+0x[0-9a-f]*  taking, inner$' "$work/told.1"
     kill $runner
     wait $runner
-    waiting --every 1 --json --report told.now -- ./names wait
+    waiting --every 1 --json --report told.now --metrics page.prom --metrics-every 1 -- ./names "$(printf '\377')" wait
+    soon "the page: UTF-8" grep -q "command=\"./names $(printf '\357\277\275') wait\"" "$work/page.prom"
     soon "every second: a report" grep -q '"report":2,"reason":"every","exit_status":null,"signal":null,.*"running":true' "$work/told.now"
     kill $runner
     wait $runner

@@ -16,11 +16,14 @@
    end.
 
    A fork has a part of the report of its own, as has what exec, posix_spawn or vfork start. Not
-   seen, or seen in another way: a static program, one of 32 bits (the loader says so), one with
-   more rights than who started it, one that is started without LD_PRELOAD or VRAM_RUN: nothing of
-   it is seen a program that changes its user or root before its first call: it cannot open the
-   shared memory a child by _Fork or clone that calls CUDA: counts in its parent's part a handler of
-   signals that interrupts a call of CUDA and makes one: waits for ever, as CUDA may */
+   seen, or seen in another way:
+     a static program, one of 32 bits (the loader says so), one with more rights than who started
+     it, one that is started without LD_PRELOAD or VRAM_RUN: nothing of it is seen;
+     a program that changes its user or root before its first call: it cannot open the shared
+     memory;
+     a child by _Fork or clone that calls CUDA: counts in its parent's part;
+     a handler of signals that interrupts a call of CUDA and makes one: waits for ever, as CUDA
+     may. */
 #if __SIZEOF_POINTER__ < 8
 typedef int vram_run_needs_64_bit;
 #else
