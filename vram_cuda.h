@@ -947,13 +947,28 @@ struct vram_cuda_origin {
       throw std::bad_alloc();
     return p;
   }
-  void give(void *p, void *stream) const noexcept {
-    if (kind == VRAM_CUDA_ASYNC)
-      (void)vram_cudaFreeAsync_in(t, p, stream);
-    else if (kind == VRAM_CUDA_PINNED)
+  /* without a stream: for all of them, at once */
+  void *take(size_t n, size_t alignment) const {
+    void *const p = take(n, alignment, nullptr);
+    const vram_cuda_api *const api = (t ? t : vram_cuda_default())->api;
+    if (kind == VRAM_CUDA_ASYNC &&
+        (!api->cuda_StreamSynchronize || api->cuda_StreamSynchronize(nullptr))) {
+      give(p);
+      throw std::bad_alloc();
+    }
+    return p;
+  }
+  void give(void *p) const noexcept { /* cudaFree waits for all streams, of ASYNC, too */
+    if (kind == VRAM_CUDA_PINNED)
       (void)vram_cudaFreeHost_in(t, p);
     else
       (void)vram_cudaFree_in(t, p);
+  }
+  void give(void *p, void *stream) const noexcept {
+    if (kind == VRAM_CUDA_ASYNC)
+      (void)vram_cudaFreeAsync_in(t, p, stream);
+    else
+      give(p);
   }
   /* one may free what the other has allocated */
   bool same(const vram_cuda_origin &o) const noexcept { return t == o.t && kind == o.kind; }
@@ -969,9 +984,9 @@ template <class T> struct vram_cuda_allocator {
   T *allocate(size_t n) {
     if (n > SIZE_MAX / sizeof(T))
       throw std::bad_alloc();
-    return static_cast<T *>(from.take(n * sizeof(T), alignof(T), nullptr));
+    return static_cast<T *>(from.take(n * sizeof(T), alignof(T)));
   }
-  void deallocate(T *p, size_t) noexcept { from.give(p, nullptr); }
+  void deallocate(T *p, size_t) noexcept { from.give(p); }
   template <class U> bool operator==(const vram_cuda_allocator<U> &o) const noexcept {
     return from.same(o.from);
   }
@@ -999,8 +1014,8 @@ struct vram_cuda_resource : vram__cuda_property<vram_cuda_resource<P...>, P>... 
 
   vram_cuda_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_DEVICE)
       : from(VRAM__SITE, kind) {}
-  void *allocate(size_t n, size_t alignment = 256) { return from.take(n, alignment, nullptr); }
-  void deallocate(void *p, size_t, size_t = 256) noexcept { from.give(p, nullptr); }
+  void *allocate(size_t n, size_t alignment = 256) { return from.take(n, alignment); }
+  void deallocate(void *p, size_t, size_t = 256) noexcept { from.give(p); }
   template <class Stream> void *allocate_async(size_t n, size_t alignment, const Stream &s) {
     return from.take(n, alignment, vram__cuda_stream(s, 0));
   }
@@ -1036,10 +1051,8 @@ template <class Base> struct vram_cuda_memory_resource : Base {
       : from(VRAM__SITE, kind) {}
 
 private:
-  void *do_allocate(size_t n, size_t alignment) override {
-    return from.take(n, alignment, nullptr);
-  }
-  void do_deallocate(void *p, size_t, size_t) override { from.give(p, nullptr); }
+  void *do_allocate(size_t n, size_t alignment) override { return from.take(n, alignment); }
+  void do_deallocate(void *p, size_t, size_t) override { from.give(p); }
   bool do_is_equal(const Base &o) const noexcept override { return this == &o; }
 };
 
@@ -1050,11 +1063,9 @@ template <class Base> struct vram_cuda_thrust_resource : Base {
   vram_cuda_thrust_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_DEVICE)
       : from(VRAM__SITE, kind) {}
   typename Base::pointer do_allocate(size_t n, size_t alignment) override {
-    return typename Base::pointer(from.take(n, alignment, nullptr));
+    return typename Base::pointer(from.take(n, alignment));
   }
-  void do_deallocate(typename Base::pointer p, size_t, size_t) override {
-    from.give(raw(p), nullptr);
-  }
+  void do_deallocate(typename Base::pointer p, size_t, size_t) override { from.give(raw(p)); }
 
 private:
   static void *raw(void *p) { return p; }
@@ -1268,9 +1279,12 @@ VRAM_API vram_result vram_cuda_api_linked(vram_cuda_api *api, vram_error *err) {
 
 #ifndef VRAM_CUDA_NVTX_BYTES
 #define VRAM_CUDA_NVTX_BYTES 65536
+#elif VRAM_CUDA_NVTX_BYTES < 1024
+#error "VRAM_CUDA_NVTX_BYTES: at least 1024 (VRAM_CUDA_NO_NVTX: ranges are not tags)"
 #endif
 
-#define VRAM__NVTX_DEPTH 32
+#define VRAM__NVTX_DEPTH 32         /* ranges whose names are kept, */
+#define VRAM__NVTX_DOMAINS 256      /* and whose domains are */
 #define VRAM__NVTX_NOT_TRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING */
 
 typedef struct vram__nvtx_attributes { /* nvtxEventAttributes_t */
@@ -1287,7 +1301,7 @@ typedef struct vram__nvtx_attributes { /* nvtxEventAttributes_t */
 /* the ranges of this thread; each domain takes its own innermost back */
 typedef struct vram__nvtx_ranges {
   const char *name[VRAM__NVTX_DEPTH];
-  const void *domain[VRAM__NVTX_DEPTH];
+  const void *domain[VRAM__NVTX_DOMAINS];
   uint32_t depth; /* may be more than there is room for: then the innermost are not heard */
 } vram__nvtx_ranges;
 
@@ -1334,6 +1348,9 @@ static const char *vram__nvtx_ascii(const char *name) {
   size_t n = 0;
   while (name && n < VRAM__NVTX_NAME && name[n])
     n++;
+  if (n == VRAM__NVTX_NAME && ((unsigned char)name[n] & 0xC0) == 0x80) /* within a character */
+    while (n && ((unsigned char)name[--n] & 0xC0) == 0x80)
+      ;
   return n ? vram__nvtx_keep(name, n) : NULL;
 }
 
@@ -1353,10 +1370,10 @@ static const char *vram__nvtx_wide(const wchar_t *name) {
 
 static int vram__nvtx_push(const void *domain, const char *name) {
   vram__nvtx_ranges *r = &vram__nvtx_thread;
-  if (r->depth < VRAM__NVTX_DEPTH) {
+  if (r->depth < VRAM__NVTX_DEPTH)
     r->name[r->depth] = name;
+  if (r->depth < VRAM__NVTX_DOMAINS)
     r->domain[r->depth] = domain;
-  }
   r->depth++;
   return VRAM__NVTX_NOT_TRACKED;
 }
@@ -1364,14 +1381,15 @@ static int vram__nvtx_push(const void *domain, const char *name) {
 static int vram__nvtx_domain_pop(const void *domain) {
   vram__nvtx_ranges *r = &vram__nvtx_thread;
   uint32_t i = r->depth;
-  if (i > VRAM__NVTX_DEPTH)
+  if (i > VRAM__NVTX_DOMAINS)
     r->depth--;
   else {
     while (i && r->domain[i - 1] != domain)
       i--;
     if (i) {
       for (; i < r->depth; i++) {
-        r->name[i - 1] = r->name[i];
+        if (i <= VRAM__NVTX_DEPTH) /* of one too deep there is no name */
+          r->name[i - 1] = i < VRAM__NVTX_DEPTH ? r->name[i] : NULL;
         r->domain[i - 1] = r->domain[i];
       }
       r->depth--;
@@ -3660,6 +3678,17 @@ VRAM__D(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
 #else
 #define VRAM__ANYWHERE
 #endif
+struct vram__literal { /* 0 or NULL, which are pointers, too */
+  long value;
+  VRAM__ANYWHERE explicit vram__literal(long x) : value(x) {}
+  VRAM__ANYWHERE operator long() const { return value; }
+  template <class vram__any> VRAM__ANYWHERE operator vram__any *() const {
+    return reinterpret_cast<vram__any *>(static_cast<uintptr_t>(value));
+  }
+};
+template <class vram__any> struct vram__passed { typedef vram__any &&type; };
+template <> struct vram__passed<int> { typedef vram__literal type; };
+template <> struct vram__passed<long> { typedef vram__literal type; };
 struct vram__here {
   vram_cuda_tracker *t;
   const char *file, *function;
@@ -3670,9 +3699,10 @@ struct vram__here {
 #ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
-  template <class vram__any> VRAM__ANYWHERE vram__any &&operator->*(vram__any &&x) const {
+  template <class vram__any>
+  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator->*(vram__any &&x) const {
     (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
-    return static_cast<vram__any &&>(x);
+    return static_cast<typename vram__passed<vram__any>::type>(x);
   }
 
 private:
@@ -3691,11 +3721,21 @@ private:
   }
 };
 #define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
-#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
+/* an argument that is alone may be c ? p : q; a comma may be a template's */
+#define VRAM__ALONE(...) ::vram__here(VRAM_CUDA_HERE)->*(__VA_ARGS__)
+#define VRAM__ONLY_9TH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define VRAM__ONLY_PICK(...) VRAM__ONLY_9TH(__VA_ARGS__)
+#define VRAM__ONLY(...)                                                                            \
+  VRAM__ONLY_PICK(__VA_ARGS__, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST,    \
+                  VRAM__FIRST, VRAM__FIRST, VRAM__ALONE, ~)                                        \
+  (__VA_ARGS__)
 #else
+/* 0 is a pointer only as it stands */
 #define VRAM__ONLY(first)                                                                          \
-  (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE,                                \
-                                                    (const void *)(uintptr_t)(first))
+  __builtin_choose_expr(                                                                           \
+      __builtin_types_compatible_p(__typeof__(first), int) && __builtin_constant_p(first), first,  \
+      (__typeof__(1 ? (first) : (first)))(uintptr_t)vram_cuda_here(                                \
+          VRAM_CUDA_HERE, (const void *)(uintptr_t)(first)))
 #define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
 #endif
 

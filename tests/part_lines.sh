@@ -131,6 +131,10 @@ says "what the compiler says" 2 "no compiler reads it (CC, CPPFLAGS; or make net
 says "a picture" 0 "SRAM" tests/embedded/kws.h --svg $work/net.svg
 if [ "$(grep -c '<title>' $work/net.svg)" = 13 ] && grep -q '<title>input: 496 bytes at [0-9]*, 0 to 2</title>' $work/net.svg; then ok; else bad "the picture"; fi
 
+# an INPUT is written once and reads nothing: `input` is written and read by ADD
+printf 'VRAM_NET_BEGIN(two, I8, 1, 10, 10, 10);\nVRAM_NET_KEEP(two, k, input);\nVRAM_NET_INPUT(two, y, k, I8, 10, 10, 10);\nVRAM_NET_ADD(two, z, y, k);\nVRAM_NET_END(two, z);\n' >$work/two.h
+says "accesses of two inputs" 0 '"bytes":1008,"accesses":2000}' $work/two.h --bank a=1KiB --bank b=0 --json
+
 # D. a model, and the header made of it
 for model in lenet5 resnet18 mobilenet_v2 unet vit_b_16 gpt2; do
   for options in "--format i8" "--format f32 --align 64"; do

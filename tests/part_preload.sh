@@ -437,6 +437,12 @@ net::Tensor"
       found
       named "names where llvm-symbolizer fails" "$lines"
     fi
+    for mode in two two_of; do # one of them is freed after the peak
+      tool run --json --report "$work/report" -- ./names $mode >"$work/log" 2>&1
+      equal "two on one line, $mode: at the peak" 18874368 \
+        "$(grep -o '"bytes":[0-9]*,"place"' "$work/report" | tr -dc '0-9\n' | awk '{ n += $1 } END { print n }')"
+      equal "two on one line, $mode: the peak" 18874368 "$(key peak_bytes)"
+    done
     functions_of() { sed -n '/not freed/,/failed/s/.* x cudaMalloc  *0  *names[a-z_.]*+0x[0-9a-f]* *//p' "$work/report"; }
     shown names ""
     equal "no program for lines: functions" "hidden net::load net::Tensor<float>::Tensor" \
@@ -490,6 +496,9 @@ $taken < $(line $source 'a generator') generator
 $taken < $(line $source 'a function') step
 $taken < $(line $source 'a method') forward"
     tool run --report "$work/report" --json -- "$python" frames.py >"$work/log" 2>&1
+    printf 'from frames import take\nfor name in ("a", "b"):\n  exec(compile("take(1)", "/" + name + "/layers.py", "exec"))\n' >"$work/two.py"
+    tool run --stack 2 --report "$work/two.json" --json -- "$python" two.py >"$work/log" 2>&1
+    for name in a b; do cell "Python: files of one name, $name" grep -q "\"file\":\"/$name/layers.py\"" "$work/two.json"; done
     cell "Python: one line, the file's whole name" grep -q "\"not_freed\":\[{\"bytes\":23068672,\"count\":7,.*\"file\":\"[^\"]*/frames.py\",\"line\":$(echo "$taken" | sed "s/.*:\([0-9]*\) .*/\1/")" "$work/report"
   fi
 

@@ -657,8 +657,29 @@ static void spilled(uint32_t cases) {
     free(scratch);
   }
   o.nbank = 2;
+  o.capacity[0] = o.capacity[1] = 0; /* the first is for all but one */
+  bytes = vram_arena_spill_bytes(2, &o);
+  scratch = test_scratch(bytes);
+  b[0].bytes = b[1].bytes = 5;
+  b[0].banks = 2;
+  b[1].banks = 0;
+  EQUAL(vram_arena_spill(b, accesses, 2, &o, scratch, bytes, &a, &e), VRAM_OK);
+  EQUAL(b[0].bank, 1);
+  EQUAL(b[1].bank, 0);
+  EQUAL(verify(b, 2, &o, &v, &e), VRAM_OK);
+  EQUAL(a.bank_bytes[0], 5);
+  EQUAL(a.bank_bytes[1], 5);
+  b[0].banks = 0;
+  o.capacity[0] = 8; /* of these many accesses nobody knows to the last */
+  o.capacity[1] = 0;
+  b[0].end = b[1].end = (b[0].begin = b[1].begin = 0) + 1;
+  accesses[0] = UINT64_C(1) << 60;
+  accesses[1] = accesses[0] + 1;
+  EQUAL(vram_arena_spill(b, accesses, 2, &o, scratch, bytes, &a, &e), VRAM_OK);
+  EQUAL(b[0].bank + b[1].bank, 1);
+  CHECK(!a.proven || !b[1].bank);
+  free(scratch);
   o.capacity[0] = o.capacity[1] = 4;
-  b[0].bytes = 5;
   bytes = vram_arena_spill_bytes(1, &o);
   scratch = test_scratch(bytes);
   EQUAL(vram_arena_spill(b, accesses, 1, &o, scratch, bytes, &a, &e), VRAM_ERR_LIMIT);

@@ -271,8 +271,11 @@ static void run_attend(run_state *s, pid_t child, double from) {
     s->seconds = now - from;
     if (s->on_signal && number == s->on_signal)
       (void)run_tell(s, RUN_SIGNAL);
-    if (s->on_failure && run_again(s) == FITS) {
-      seen = run_all_failures(s);
+    if (s->on_failure) {
+      const int heard = cmd_hush(1); /* what is wrong is said where a report is written */
+      const int is_there = run_again(s) == FITS;
+      cmd_hush(heard);
+      seen = is_there ? run_all_failures(s) : failures;
       if (seen != failures)
         (void)run_tell(s, RUN_FAILURE);
       failures = seen;

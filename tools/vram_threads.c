@@ -45,7 +45,10 @@ static void *work_on(void *at) {
 
 uint32_t threads_for(uint32_t parts) {
   const char *asked = getenv("VRAM_THREADS");
-  const long all = asked ? strtol(asked, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
+  char *end = NULL;
+  const long number = asked ? strtol(asked, &end, 10) : 0;
+  const int given = number > 0 && !*end; /* what is no number does not ask */
+  const long all = given ? number : sysconf(_SC_NPROCESSORS_ONLN);
   const uint32_t n = all < 1 ? 1 : all > THREADS_MOST ? (uint32_t)THREADS_MOST : (uint32_t)all;
   return parts < n ? parts : n;
 }

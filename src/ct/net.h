@@ -668,7 +668,7 @@
           VRAM__E(q##_window, VRAM_U(1) * p##_c * q##_kd * q##_in_kh * q##_in_kw)),                \
       VRAM__NET_ASSERT(q, q##_sized, q##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);   \
       VRAM__NET_CHECK_WINDOW(q, q##_in)                                                            \
-          VRAM__NET_ASSERT(q, q##_divides, q##_depth_does_not_divide_its_rows);                    \
+          VRAM__NET_ASSERT(q, !q##_sized || q##_divides, q##_depth_does_not_divide_its_rows);      \
       VRAM__NET_ASSERT(q, !q##_sized || q##_fits, q##_kernel_is_larger_than_its_padded_input);     \
       VRAM__NET_ASSERT(q, VRAM__DEPTH_##kind(q##_pd), q##_has_a_padding_of_its_depth_with_SAME);   \
       VRAM__NET_CHECK_KIND(q, kind) VRAM__NET_CHECK_WEIGHTS(p, q, _bias)                           \

@@ -37,13 +37,28 @@ struct vram_cuda_origin {
       throw std::bad_alloc();
     return p;
   }
-  void give(void *p, void *stream) const noexcept {
-    if (kind == VRAM_CUDA_ASYNC)
-      (void)vram_cudaFreeAsync_in(t, p, stream);
-    else if (kind == VRAM_CUDA_PINNED)
+  /* without a stream: for all of them, at once */
+  void *take(size_t n, size_t alignment) const {
+    void *const p = take(n, alignment, nullptr);
+    const vram_cuda_api *const api = (t ? t : vram_cuda_default())->api;
+    if (kind == VRAM_CUDA_ASYNC &&
+        (!api->cuda_StreamSynchronize || api->cuda_StreamSynchronize(nullptr))) {
+      give(p);
+      throw std::bad_alloc();
+    }
+    return p;
+  }
+  void give(void *p) const noexcept { /* cudaFree waits for all streams, of ASYNC, too */
+    if (kind == VRAM_CUDA_PINNED)
       (void)vram_cudaFreeHost_in(t, p);
     else
       (void)vram_cudaFree_in(t, p);
+  }
+  void give(void *p, void *stream) const noexcept {
+    if (kind == VRAM_CUDA_ASYNC)
+      (void)vram_cudaFreeAsync_in(t, p, stream);
+    else
+      give(p);
   }
   /* one may free what the other has allocated */
   bool same(const vram_cuda_origin &o) const noexcept { return t == o.t && kind == o.kind; }
@@ -59,9 +74,9 @@ template <class T> struct vram_cuda_allocator {
   T *allocate(size_t n) {
     if (n > SIZE_MAX / sizeof(T))
       throw std::bad_alloc();
-    return static_cast<T *>(from.take(n * sizeof(T), alignof(T), nullptr));
+    return static_cast<T *>(from.take(n * sizeof(T), alignof(T)));
   }
-  void deallocate(T *p, size_t) noexcept { from.give(p, nullptr); }
+  void deallocate(T *p, size_t) noexcept { from.give(p); }
   template <class U> bool operator==(const vram_cuda_allocator<U> &o) const noexcept {
     return from.same(o.from);
   }
@@ -89,8 +104,8 @@ struct vram_cuda_resource : vram__cuda_property<vram_cuda_resource<P...>, P>... 
 
   vram_cuda_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_DEVICE)
       : from(VRAM__SITE, kind) {}
-  void *allocate(size_t n, size_t alignment = 256) { return from.take(n, alignment, nullptr); }
-  void deallocate(void *p, size_t, size_t = 256) noexcept { from.give(p, nullptr); }
+  void *allocate(size_t n, size_t alignment = 256) { return from.take(n, alignment); }
+  void deallocate(void *p, size_t, size_t = 256) noexcept { from.give(p); }
   template <class Stream> void *allocate_async(size_t n, size_t alignment, const Stream &s) {
     return from.take(n, alignment, vram__cuda_stream(s, 0));
   }
@@ -126,10 +141,8 @@ template <class Base> struct vram_cuda_memory_resource : Base {
       : from(VRAM__SITE, kind) {}
 
 private:
-  void *do_allocate(size_t n, size_t alignment) override {
-    return from.take(n, alignment, nullptr);
-  }
-  void do_deallocate(void *p, size_t, size_t) override { from.give(p, nullptr); }
+  void *do_allocate(size_t n, size_t alignment) override { return from.take(n, alignment); }
+  void do_deallocate(void *p, size_t, size_t) override { from.give(p); }
   bool do_is_equal(const Base &o) const noexcept override { return this == &o; }
 };
 
@@ -140,11 +153,9 @@ template <class Base> struct vram_cuda_thrust_resource : Base {
   vram_cuda_thrust_resource(VRAM_CUDA_SITE, vram_cuda_kind kind = VRAM_CUDA_DEVICE)
       : from(VRAM__SITE, kind) {}
   typename Base::pointer do_allocate(size_t n, size_t alignment) override {
-    return typename Base::pointer(from.take(n, alignment, nullptr));
+    return typename Base::pointer(from.take(n, alignment));
   }
-  void do_deallocate(typename Base::pointer p, size_t, size_t) override {
-    from.give(raw(p), nullptr);
-  }
+  void do_deallocate(typename Base::pointer p, size_t, size_t) override { from.give(raw(p)); }
 
 private:
   static void *raw(void *p) { return p; }

@@ -6,9 +6,12 @@
 
 #ifndef VRAM_CUDA_NVTX_BYTES
 #define VRAM_CUDA_NVTX_BYTES 65536
+#elif VRAM_CUDA_NVTX_BYTES < 1024
+#error "VRAM_CUDA_NVTX_BYTES: at least 1024 (VRAM_CUDA_NO_NVTX: ranges are not tags)"
 #endif
 
-#define VRAM__NVTX_DEPTH 32
+#define VRAM__NVTX_DEPTH 32         /* ranges whose names are kept, */
+#define VRAM__NVTX_DOMAINS 256      /* and whose domains are */
 #define VRAM__NVTX_NOT_TRACKED (-2) /* NVTX_NO_PUSH_POP_TRACKING */
 
 typedef struct vram__nvtx_attributes { /* nvtxEventAttributes_t */
@@ -25,7 +28,7 @@ typedef struct vram__nvtx_attributes { /* nvtxEventAttributes_t */
 /* the ranges of this thread; each domain takes its own innermost back */
 typedef struct vram__nvtx_ranges {
   const char *name[VRAM__NVTX_DEPTH];
-  const void *domain[VRAM__NVTX_DEPTH];
+  const void *domain[VRAM__NVTX_DOMAINS];
   uint32_t depth; /* may be more than there is room for: then the innermost are not heard */
 } vram__nvtx_ranges;
 
@@ -72,6 +75,9 @@ static const char *vram__nvtx_ascii(const char *name) {
   size_t n = 0;
   while (name && n < VRAM__NVTX_NAME && name[n])
     n++;
+  if (n == VRAM__NVTX_NAME && ((unsigned char)name[n] & 0xC0) == 0x80) /* within a character */
+    while (n && ((unsigned char)name[--n] & 0xC0) == 0x80)
+      ;
   return n ? vram__nvtx_keep(name, n) : NULL;
 }
 
@@ -91,10 +97,10 @@ static const char *vram__nvtx_wide(const wchar_t *name) {
 
 static int vram__nvtx_push(const void *domain, const char *name) {
   vram__nvtx_ranges *r = &vram__nvtx_thread;
-  if (r->depth < VRAM__NVTX_DEPTH) {
+  if (r->depth < VRAM__NVTX_DEPTH)
     r->name[r->depth] = name;
+  if (r->depth < VRAM__NVTX_DOMAINS)
     r->domain[r->depth] = domain;
-  }
   r->depth++;
   return VRAM__NVTX_NOT_TRACKED;
 }
@@ -102,14 +108,15 @@ static int vram__nvtx_push(const void *domain, const char *name) {
 static int vram__nvtx_domain_pop(const void *domain) {
   vram__nvtx_ranges *r = &vram__nvtx_thread;
   uint32_t i = r->depth;
-  if (i > VRAM__NVTX_DEPTH)
+  if (i > VRAM__NVTX_DOMAINS)
     r->depth--;
   else {
     while (i && r->domain[i - 1] != domain)
       i--;
     if (i) {
       for (; i < r->depth; i++) {
-        r->name[i - 1] = r->name[i];
+        if (i <= VRAM__NVTX_DEPTH) /* of one too deep there is no name */
+          r->name[i - 1] = i < VRAM__NVTX_DEPTH ? r->name[i] : NULL;
         r->domain[i - 1] = r->domain[i];
       }
       r->depth--;

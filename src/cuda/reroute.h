@@ -118,6 +118,17 @@ VRAM__D(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, voi
 #else
 #define VRAM__ANYWHERE
 #endif
+struct vram__literal { /* 0 or NULL, which are pointers, too */
+  long value;
+  VRAM__ANYWHERE explicit vram__literal(long x) : value(x) {}
+  VRAM__ANYWHERE operator long() const { return value; }
+  template <class vram__any> VRAM__ANYWHERE operator vram__any *() const {
+    return reinterpret_cast<vram__any *>(static_cast<uintptr_t>(value));
+  }
+};
+template <class vram__any> struct vram__passed { typedef vram__any &&type; };
+template <> struct vram__passed<int> { typedef vram__literal type; };
+template <> struct vram__passed<long> { typedef vram__literal type; };
 struct vram__here {
   vram_cuda_tracker *t;
   const char *file, *function;
@@ -128,9 +139,10 @@ struct vram__here {
 #ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
-  template <class vram__any> VRAM__ANYWHERE vram__any &&operator->*(vram__any &&x) const {
+  template <class vram__any>
+  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator->*(vram__any &&x) const {
     (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
-    return static_cast<vram__any &&>(x);
+    return static_cast<typename vram__passed<vram__any>::type>(x);
   }
 
 private:
@@ -149,11 +161,21 @@ private:
   }
 };
 #define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
-#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
+/* an argument that is alone may be c ? p : q; a comma may be a template's */
+#define VRAM__ALONE(...) ::vram__here(VRAM_CUDA_HERE)->*(__VA_ARGS__)
+#define VRAM__ONLY_9TH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define VRAM__ONLY_PICK(...) VRAM__ONLY_9TH(__VA_ARGS__)
+#define VRAM__ONLY(...)                                                                            \
+  VRAM__ONLY_PICK(__VA_ARGS__, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST,    \
+                  VRAM__FIRST, VRAM__FIRST, VRAM__ALONE, ~)                                        \
+  (__VA_ARGS__)
 #else
+/* 0 is a pointer only as it stands */
 #define VRAM__ONLY(first)                                                                          \
-  (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE,                                \
-                                                    (const void *)(uintptr_t)(first))
+  __builtin_choose_expr(                                                                           \
+      __builtin_types_compatible_p(__typeof__(first), int) && __builtin_constant_p(first), first,  \
+      (__typeof__(1 ? (first) : (first)))(uintptr_t)vram_cuda_here(                                \
+          VRAM_CUDA_HERE, (const void *)(uintptr_t)(first)))
 #define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
 #endif
 

@@ -1089,7 +1089,7 @@ static void vram__net_accesses(const vram_net *net, uint64_t *accesses) {
     if (vram__net_where[l->kind] == VRAM__NET_VIEW)
       continue;
     accesses[l->buffer] += l->out_bytes;
-    if (i)
+    if (i && l->kind != VRAM_LINE_INPUT)
       accesses[l[-1].buffer] += l[-1].out_bytes;
     for (k = 0; k < VRAM_NET_KEPT && l->kept[k] && l->from[k]; k++)
       accesses[net->line[l->from[k]].buffer] += net->line[l->from[k]].out_bytes;

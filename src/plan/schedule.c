@@ -327,6 +327,7 @@ VRAM_API vram_result vram_schedule_plan(const vram_chain *c, const vram_schedule
       p.move = s.move;
       p.best = s.best;
       p.found = s.found;
+      p.stopped = s.stopped;
     }
     vram__layout_table(&p, mem + used);
     if (!bad)

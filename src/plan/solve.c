@@ -312,6 +312,22 @@ static int vram__solve_reports(vram__solver *v) {
   return 1;
 }
 
+/* Replays t's value, or the next one that is allowed, below high. */
+static int vram__solve_calm_try(vram__solver *v, vram_trial *t, int64_t stride, int64_t high) {
+  int kind = VRAM__NOT_ALLOWED;
+  uint32_t i;
+  for (i = 0; i < 64 && t->value < high && !vram__solve_stopped(v); i++, t->value += stride) {
+    v->s->tried++;
+    vram__solve_set(v, t->value);
+    kind = vram__solve_parse(v);
+    if (kind == VRAM__FITS)
+      kind = vram__solve_play(v, v->o->step.replay, &t->report);
+    if (kind != VRAM__NOT_ALLOWED)
+      break;
+  }
+  return kind;
+}
+
 /* The largest value whose replay gives no cached memory back, by halving what is below fits: how
    many times it goes back grows with the value, but for how blocks happen to lie. 0: an error. */
 static int vram__solve_calm(vram__solver *v) {
@@ -319,7 +335,7 @@ static int vram__solve_calm(vram__solver *v) {
   const int64_t stride = v->stride ? v->stride : 1;
   const vram_trial *const known[3] = {&s->fits, &s->eights, &s->power};
   vram_trial t;
-  int64_t high = s->fits.value;
+  int64_t high = s->fits.value, middle;
   uint32_t i;
   if (!v->o->step.replay || v->o->segments || !s->fits.value)
     return 1;
@@ -327,20 +343,17 @@ static int vram__solve_calm(vram__solver *v) {
     if (known[i]->value > s->calm.value && !known[i]->report.num_alloc_retries)
       s->calm = *known[i];
   while (high - s->calm.value > stride && !vram__solve_stopped(v)) {
-    t.value = s->calm.value + (high - s->calm.value) / 2;
-    t.value -= (t.value - v->first) % stride;
-    if (t.value <= s->calm.value)
-      t.value += stride;
-    v->s->tried++;
-    vram__solve_set(v, t.value);
-    if (vram__solve_parse(v) == VRAM__FITS &&
-        vram__solve_play(v, v->o->step.replay, &t.report) == VRAM__FITS &&
-        !t.report.num_alloc_retries)
+    middle = s->calm.value + (high - s->calm.value) / 2;
+    middle -= (middle - v->first) % stride;
+    if (middle <= s->calm.value)
+      middle += stride;
+    t.value = middle;
+    if (vram__solve_calm_try(v, &t, stride, high) == VRAM__FITS && !t.report.num_alloc_retries)
       s->calm = t;
     else if (v->error.code == VRAM_ERR_MEMORY)
       return 0;
     else
-      high = t.value;
+      high = middle;
   }
   return 1;
 }

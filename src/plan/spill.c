@@ -40,18 +40,15 @@ static int vram__spill_before(const vram__spill *s, uint32_t i, uint32_t k) {
 
 /* Moments at which a buffer begins: what lives together does at one of those. */
 static void vram__spill_moments(vram__spill *s) {
-  uint32_t i, k, m = 0;
+  uint32_t i, k, at, m = 0;
   for (i = 0; i < s->n; i++) {
     for (k = m; k && s->moment[k - 1] > s->b[i].begin; k--)
       ;
     if (k && s->moment[k - 1] == s->b[i].begin)
       continue;
-    {
-      uint32_t at = m++;
-      for (; at > k; at--)
-        s->moment[at] = s->moment[at - 1];
-      s->moment[k] = s->b[i].begin;
-    }
+    for (at = m++; at > k; at--)
+      s->moment[at] = s->moment[at - 1];
+    s->moment[k] = s->b[i].begin;
   }
   s->nmoment = m;
   for (i = 0; i < s->n; i++) {
@@ -129,9 +126,20 @@ static int vram__spill_plan(vram__spill *s, vram_arena *a, vram_error *err) {
   return s->is_last || a->height_bytes <= s->capacity;
 }
 
+/* What is chosen, and has just been planned, is the best. */
+static void vram__spill_keep(vram__spill *s) {
+  uint32_t i, k;
+  s->has_best = 1;
+  s->best_value = s->value;
+  for (i = 0; i < s->n; i++)
+    s->best[i] = s->is_in[i];
+  for (i = 0, k = 0; i < s->count; i++) /* `some` is in the order of the candidates */
+    if (s->is_in[s->order[i]])
+      s->offset[s->order[i]] = s->some[k++].offset;
+}
+
 static void vram__spill_leaf(vram__spill *s) {
   vram_arena a;
-  uint32_t i;
   if (s->has_best && s->value <= s->best_value)
     return;
   s->left -= s->left < VRAM__SPILL_NODES ? s->left : VRAM__SPILL_NODES;
@@ -139,17 +147,7 @@ static void vram__spill_leaf(vram__spill *s) {
     s->proven &= a.proven || a.lower_bound_bytes > s->capacity; /* or its search has just ended */
     return;
   }
-  s->has_best = 1;
-  s->best_value = s->value;
-  for (i = 0; i < s->n; i++)
-    s->best[i] = s->is_in[i];
-  for (i = 0; i < s->count; i++)
-    if (s->is_in[s->order[i]]) {
-      uint32_t k = 0;
-      while (s->from[k] != s->order[i])
-        k++;
-      s->offset[s->order[i]] = s->some[k].offset;
-    }
+  vram__spill_keep(s);
 }
 
 /* Takes buffer i in or out; 0: there is no room for it. */
@@ -168,6 +166,7 @@ static int vram__spill_put(vram__spill *s, uint32_t i, int in) {
 /* Can the candidates from `at` on make more of it than the best has? */
 static int vram__spill_hopes(vram__spill *s, uint32_t at) {
   const uint64_t work = (uint64_t)(s->count - at + 1) * (s->nmoment + 1);
+  const double best = (double)s->best_value;
   double hope = (double)s->value;
   uint32_t k;
   if (s->left < work) {
@@ -180,7 +179,23 @@ static int vram__spill_hopes(vram__spill *s, uint32_t at) {
     return 1;
   for (k = at; k < s->count; k++)
     hope += (double)s->accesses[s->order[k]];
-  return hope - vram__spill_loss(s, at) > (double)s->best_value * (1 + 1e-12);
+  hope -= vram__spill_loss(s, at);
+  if (best > 1e12 && hope > best * (1 - 1e-12)) /* one access more is less than the margin */
+    s->proven = 0;
+  return hope > best * (1 + 1e-12);
+}
+
+/* One after the other, where the arena's search packs it. */
+static void vram__spill_greedy(vram__spill *s) {
+  vram_arena a;
+  uint32_t k;
+  for (k = 0; k < s->count; k++)
+    if (vram__spill_put(s, s->order[k], 1)) {
+      if (vram__spill_plan(s, &a, NULL))
+        vram__spill_keep(s);
+      else
+        vram__spill_put(s, s->order[k], 0);
+    }
 }
 
 /* The best set of one bank: in first, then out, from the first candidate to the last and back. */
@@ -203,8 +218,11 @@ static void vram__spill_search(vram__spill *s) {
       at++;
     }
     while (back) {
-      if (!at)
+      if (!at) {
+        if (!s->has_best) /* its work ended before anything was packed */
+          vram__spill_greedy(s);
         return;
+      }
       at--;
       if (s->is_in[s->order[at]]) { /* now without it */
         vram__spill_put(s, s->order[at], 0);
@@ -250,12 +268,45 @@ static vram_result vram__spill_begin(vram__spill *s, uint8_t *at, const uint8_t 
   return VRAM_OK;
 }
 
+/* All that may be in the last bank, or in one without a limit. */
+static vram_result vram__spill_rest(vram__spill *s, uint64_t *bound, vram_error *err) {
+  vram_arena a;
+  uint32_t i;
+  vram__memory_zero(s->is_in, s->n);
+  for (i = 0; i < s->count; i++)
+    s->is_in[s->order[i]] = 1;
+  if (!vram__spill_plan(s, &a, err))
+    return err && err->code ? err->code : VRAM_ERR_LIMIT;
+  vram__spill_keep(s);
+  s->proven &= a.proven;
+  *bound = a.lower_bound_bytes;
+  return VRAM_OK;
+}
+
+/* What goes into this bank; how many buffers are in none yet. */
+static uint32_t vram__spill_settle(vram__spill *s, uint32_t bank, vram_arena *arena) {
+  uint32_t i, left = 0;
+  for (i = 0; i < s->n; i++) {
+    if (s->bank[i] != VRAM_ARENA_BANKS || !s->b[i].bytes)
+      continue;
+    if (!s->best[i]) {
+      left++;
+      continue;
+    }
+    s->bank[i] = (uint8_t)bank;
+    if (s->offset[i] + s->b[i].bytes > arena->bank_bytes[bank])
+      arena->bank_bytes[bank] = s->offset[i] + s->b[i].bytes;
+  }
+  return left;
+}
+
 VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, uint32_t n,
                                       const vram_arena_options *o, void *scratch,
                                       uint64_t scratch_bytes, vram_arena *arena, vram_error *err) {
   vram__spill s;
+  vram_result bad;
   uint64_t bound = 0;
-  uint32_t i, bank;
+  uint32_t i, bank, left = 1;
   vram__error_clear(err);
   vram__memory_zero(&s, sizeof s);
   vram__memory_zero(arena, sizeof *arena);
@@ -271,35 +322,16 @@ VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, 
   if (vram__spill_begin(&s, (uint8_t *)scratch, (uint8_t *)scratch + scratch_bytes))
     return vram__error_begin(err, VRAM_ERR_VALUE, 0,
                              "a buffer that is pinned, too large, or ends before it begins");
-  for (bank = 0; bank < o->nbank; bank++) {
-    const int is_all = bank + 1 == o->nbank || !o->capacity[bank];
-    vram_arena a;
+  for (bank = 0; bank < o->nbank && left; bank++) {
     s.capacity = o->capacity[bank];
     s.left = VRAM__SPILL_WORK;
-    s.is_last = is_all;
+    s.is_last = bank + 1 == o->nbank || !s.capacity;
     vram__spill_candidates(&s, bank);
-    if (is_all) {
-      vram__memory_zero(s.is_in, n);
-      for (i = 0; i < s.count; i++)
-        s.is_in[s.order[i]] = 1;
-      if (!vram__spill_plan(&s, &a, err))
-        return err && err->code ? err->code : VRAM_ERR_LIMIT;
-      for (i = 0; i < n; i++)
-        s.best[i] = s.is_in[i];
-      for (i = 0; i < s.count; i++) /* `some` is in the order of the candidates here */
-        s.offset[s.order[i]] = s.some[i].offset;
-      s.proven &= a.proven;
-      bound = a.lower_bound_bytes;
-    } else
+    if (!s.is_last)
       vram__spill_search(&s);
-    for (i = 0; i < n; i++)
-      if (s.best[i] && s.bank[i] == VRAM_ARENA_BANKS && b[i].bytes) {
-        s.bank[i] = (uint8_t)bank;
-        if (s.offset[i] + b[i].bytes > arena->bank_bytes[bank])
-          arena->bank_bytes[bank] = s.offset[i] + b[i].bytes;
-      }
-    if (is_all)
-      break;
+    else if ((bad = vram__spill_rest(&s, &bound, err)) != VRAM_OK)
+      return bad;
+    left = vram__spill_settle(&s, bank, arena);
   }
   for (i = 0; i < n; i++)
     if (b[i].bytes && s.bank[i] == VRAM_ARENA_BANKS)

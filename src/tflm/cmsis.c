@@ -51,8 +51,7 @@ static uint64_t vram__tflm_step(const vram__tflm_run *r, const char *name) {
   return n > 0 ? (uint64_t)n : 1;
 }
 
-/* What the functions of CMSIS-NN are asked: input x, filter (its channels: the axis 3), output y.
- */
+/* What the functions of CMSIS-NN are asked: input x, filter, output y. */
 static vram__cmsis vram__tflm_window(const vram__tflm_run *r, const vram__tflm_value *x,
                                      const vram__tflm_value *filter, const vram__tflm_value *y) {
   vram__cmsis k;

@@ -72,6 +72,11 @@ static void allocators(void) {
   IS(now() == 600 && v[99] == 7);
   other.deallocate(p, 50);
   IS(now() == 400);
+  A async(VRAM_CUDA_HERE, VRAM_CUDA_ASYNC); /* on no stream */
+  int *const q = async.allocate(25);
+  IS(now() == 500);
+  async.deallocate(q, 25);
+  IS(now() == 400);
   IS(pinned != managed && pinned == vram_cuda_allocator<char>(pinned));
   bool thrown = false;
   try {

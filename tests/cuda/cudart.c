@@ -26,6 +26,7 @@ REAL(MemPoolGetAttribute, (void *pool, int what, void *value),
 REAL(DeviceGetMemPool, (void **pool, int device), DeviceGetMemPool(pool, device))
 REAL(DeviceReset, (void), DeviceReset())
 REAL(StreamIsCapturing, (void *stream, int *status), StreamIsCapturing(stream, status))
+REAL(StreamSynchronize, (void *stream), StreamSynchronize(stream))
 REAL(GetDevice, (int *d), GetDevice(d))
 REAL(SetDevice, (int d), SetDevice(d))
 REAL(GetDeviceCount, (int *n), GetDeviceCount(n))

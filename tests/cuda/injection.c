@@ -107,6 +107,20 @@ int main(void) {
     (void)pop();
   TEXT(tag_now(), "0");
   (void)pop();
+  a.message_type = 1;
+  a.message = "in a library";
+  (void)push_in(&domain, &a);
+  for (i = 0; i < 40; i++)
+    (void)push("deep");
+  (void)pop_in(&domain); /* its own, 41 deep */
+  for (i = 0; i < 40; i++)
+    (void)pop();
+  TEXT(tag_now(), "-");
+  memset(name, 'a', sizeof name - 1);
+  memcpy(name + 255, "\xc3\xa9", 2); /* a name is cut before a character, not in it */
+  (void)push(name);
+  IS(strlen(tag_now()) == 255);
+  (void)pop();
   memset(name, 'a', sizeof name - 1);
   name[sizeof name - 1] = 0;
   for (i = 0; i < 600; i++) { /* more names than there is room for: no tag, nothing else */

@@ -18,13 +18,14 @@ static uint64_t held(void) {
   return vram_cuda_memory_allocated(&mine, 0) + vram_cuda_memory_allocated(&mine, VRAM_DEVICE_HOST);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   struct table t = {cudaMalloc, cudaFree};
   vram_cuda_api api;
   void *p[2], *q, *memory;
   uint32_t n, line;
   int good;
   vram_result r = vram_cuda_api_linked(&api, NULL);
+  (void)argv;
   memory = malloc((size_t)vram_cuda_tracker_bytes(NULL));
   if (r || vram_cuda_tracker_init(&mine, &api, NULL, memory, vram_cuda_tracker_bytes(NULL), NULL))
     return 1;
@@ -37,6 +38,10 @@ int main(void) {
   good = good && !cudaMallocAsync(&q, 500, NULL) && held() == 500 && !cudaFreeAsync(q, NULL);
   good = good && held() == 0 && mine.ledger.unknown_frees == 0;
   good = good && vram_cuda_memory_allocated(NULL, 0) == 0 && vram_cuda_default() != &mine;
+  good = good && !cudaMalloc(p, 10) && !cudaMalloc(&p[1], 20) && !cudaFree(0) && !cudaFree(NULL);
+  good = good && !cudaFree(argc > 1 ? p[1] : p[0]) && held() == 20;
+  good = good && cudaFreeAsync(0, NULL) && !cudaFree((char *)p[1] + (argc - 1)) && held() == 0;
+  good = good && mine.ledger.unknown_frees == 0 && vram_cuda_default()->ledger.unknown_frees == 0;
   printf("%s\n", good ? "counted" : "failed");
   return !good;
 }
