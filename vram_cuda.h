@@ -1301,7 +1301,7 @@ typedef struct vram__nvtx_attributes { /* nvtxEventAttributes_t */
 /* the ranges of this thread; each domain takes its own innermost back */
 typedef struct vram__nvtx_ranges {
   const char *name[VRAM__NVTX_DEPTH];
-  const void *domain[VRAM__NVTX_DOMAINS];
+  uint16_t domain[VRAM__NVTX_DOMAINS]; /* a library that is opened late has little room */
   uint32_t depth; /* may be more than there is room for: then the innermost are not heard */
 } vram__nvtx_ranges;
 
@@ -1368,23 +1368,29 @@ static const char *vram__nvtx_wide(const wchar_t *name) {
   return n ? vram__nvtx_keep(text, n) : NULL;
 }
 
+/* Names that are kept lie in one array: within so many bytes of it no two are the same number. */
+static uint16_t vram__nvtx_number(const void *domain) {
+  return (uint16_t)(domain ? 1 + (uintptr_t)domain % 65521 : 0);
+}
+
 static int vram__nvtx_push(const void *domain, const char *name) {
   vram__nvtx_ranges *r = &vram__nvtx_thread;
   if (r->depth < VRAM__NVTX_DEPTH)
     r->name[r->depth] = name;
   if (r->depth < VRAM__NVTX_DOMAINS)
-    r->domain[r->depth] = domain;
+    r->domain[r->depth] = vram__nvtx_number(domain);
   r->depth++;
   return VRAM__NVTX_NOT_TRACKED;
 }
 
 static int vram__nvtx_domain_pop(const void *domain) {
   vram__nvtx_ranges *r = &vram__nvtx_thread;
+  const uint16_t number = vram__nvtx_number(domain);
   uint32_t i = r->depth;
   if (i > VRAM__NVTX_DOMAINS)
     r->depth--;
   else {
-    while (i && r->domain[i - 1] != domain)
+    while (i && r->domain[i - 1] != number)
       i--;
     if (i) {
       for (; i < r->depth; i++) {

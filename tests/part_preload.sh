@@ -437,6 +437,12 @@ net::Tensor"
       found
       named "names where llvm-symbolizer fails" "$lines"
     fi
+    for mode in two two_of; do # one of them is freed after the peak
+      tool run --json --report "$work/report" -- ./names $mode >"$work/log" 2>&1
+      equal "two on one line, $mode: at the peak" 18874368 \
+        "$(grep -o '"bytes":[0-9]*,"place"' "$work/report" | tr -dc '0-9\n' | awk '{ n += $1 } END { print n }')"
+      equal "two on one line, $mode: the peak" 18874368 "$(key peak_bytes)"
+    done
     functions_of() { sed -n '/not freed/,/failed/s/.* x cudaMalloc  *0  *names[a-z_.]*+0x[0-9a-f]* *//p' "$work/report"; }
     shown names ""
     equal "no program for lines: functions" "hidden net::load net::Tensor<float>::Tensor" \
@@ -466,6 +472,7 @@ net::Tensor"
         cp "$work/names" "$work/swapped"
         (cd "$work" && LD_LIBRARY_PATH=$libs "$vram" run --report report -- \
           sh -c './swapped && rm swapped && g++ -g -O0 -o swapped ../../tests/preload/names.cpp ./libcudart.so.13')
+        cell "another file in the program's place" test -x "$work/swapped"
         equal "another file in the program's place: no names" 3 "$(grep -c 'x cudaMalloc  *0  *swapped+0x[0-9a-f]* *$' "$work/report")"
       else skip "this linker writes no build id"; fi
       rm -rf "$work/cache"
@@ -490,6 +497,9 @@ $taken < $(line $source 'a generator') generator
 $taken < $(line $source 'a function') step
 $taken < $(line $source 'a method') forward"
     tool run --report "$work/report" --json -- "$python" frames.py >"$work/log" 2>&1
+    printf 'from frames import take\nfor name in ("a", "b"):\n  exec(compile("take(1)", "/" + name + "/layers.py", "exec"))\n' >"$work/two.py"
+    tool run --stack 2 --report "$work/two.json" --json -- "$python" two.py >"$work/log" 2>&1
+    for name in a b; do cell "Python: files of one name, $name" grep -q "\"file\":\"/$name/layers.py\"" "$work/two.json"; done
     cell "Python: one line, the file's whole name" grep -q "\"not_freed\":\[{\"bytes\":23068672,\"count\":7,.*\"file\":\"[^\"]*/frames.py\",\"line\":$(echo "$taken" | sed "s/.*:\([0-9]*\) .*/\1/")" "$work/report"
   fi
 
@@ -537,7 +547,8 @@ $taken < $(line $source 'a method') forward"
     soon "a report: a range" grep -q '12.0 MiB  *2 x cudaMalloc  *0  *linked+0x[0-9a-f]*  taking, inner$' "$work/told.1"
     kill $runner
     wait $runner
-    waiting --every 1 --json --report told.now -- ./names wait
+    waiting --every 1 --json --report told.now --metrics page.prom --metrics-every 1 -- ./names "$(printf '\377')" wait
+    soon "the page: UTF-8" grep -q "command=\"./names $(printf '\357\277\275') wait\"" "$work/page.prom"
     soon "every second: a report" grep -q '"report":2,"reason":"every","exit_status":null,"signal":null,.*"running":true' "$work/told.now"
     kill $runner
     wait $runner

@@ -16,11 +16,14 @@
    end.
 
    A fork has a part of the report of its own, as has what exec, posix_spawn or vfork start. Not
-   seen, or seen in another way: a static program, one of 32 bits (the loader says so), one with
-   more rights than who started it, one that is started without LD_PRELOAD or VRAM_RUN: nothing of
-   it is seen a program that changes its user or root before its first call: it cannot open the
-   shared memory a child by _Fork or clone that calls CUDA: counts in its parent's part a handler of
-   signals that interrupts a call of CUDA and makes one: waits for ever, as CUDA may */
+   seen, or seen in another way:
+     a static program, one of 32 bits (the loader says so), one with more rights than who started
+     it, one that is started without LD_PRELOAD or VRAM_RUN: nothing of it is seen;
+     a program that changes its user or root before its first call: it cannot open the shared
+     memory;
+     a child by _Fork or clone that calls CUDA: counts in its parent's part;
+     a handler of signals that interrupts a call of CUDA and makes one: waits for ever, as CUDA
+     may. */
 #if __SIZEOF_POINTER__ < 8
 typedef int vram_run_needs_64_bit;
 #else
@@ -424,32 +427,36 @@ static run_frame frame_of_python(const python_frame *f) {
   return r;
 }
 
-/* train.py:41 or MODULE+0x12ab */
-static void put_place(making *m, const run_frame *f) {
+static const char *shown_part(const char *path, int exact) {
+  return exact ? path : last_part(path);
+}
+
+/* train.py:41 or MODULE+0x12ab; exact: with the whole path */
+static void put_place(making *m, const run_frame *f, int exact) {
   if (f->module == RUN_PYTHON) {
-    put(m, f->file ? last_part(text_at(f->file)) : "?");
+    put(m, f->file ? shown_part(text_at(f->file), exact) : "?");
     put(m, ":");
     put_number(m, f->at);
     return;
   }
   if (f->module < RUN_MODULES && places()->module[f->module].path) {
-    put(m, last_part(text_at(places()->module[f->module].path)));
+    put(m, shown_part(text_at(places()->module[f->module].path), exact));
     put(m, "+");
   }
   put_hex(m, (uintptr_t)f->at);
 }
 
-/* The frames that are shown: those of Python, or there are none. */
-static void put_callers(making *m, const run_frame *f, uint32_t n) {
+/* The frames that are shown: those of Python, or there are none. exact: with the place of each. */
+static void put_callers(making *m, const run_frame *f, uint32_t n, int exact) {
   const int python = f->module == RUN_PYTHON;
   uint32_t i;
   if (f->name)
     put(m, text_at(f->name));
   for (i = 1; i < n && (f[i].module == RUN_PYTHON) == python; i++) {
     put(m, " < ");
-    if (python || !f[i].name) {
-      put_place(m, &f[i]);
-      put(m, python && f[i].name ? " " : "");
+    if (python || exact || !f[i].name) {
+      put_place(m, &f[i], exact);
+      put(m, f[i].name ? " " : "");
     }
     if (f[i].name)
       put(m, text_at(f[i].name));
@@ -473,6 +480,7 @@ static uint32_t new_owner(vram_ledger *l, uint32_t n, const char *tag) {
   run_places *p = places();
   const run_frame *f = &p->frame[p->frames];
   uint32_t owner = owner_at(l, n, tag), place, callers;
+  int exact = 0;
   making m;
   if (owner == UINT32_MAX && tag && l->nowner > RUN_OWNERS / 2) { /* the rest is for callers */
     tag = NULL;
@@ -480,18 +488,22 @@ static uint32_t new_owner(vram_ledger *l, uint32_t n, const char *tag) {
   }
   if (owner != UINT32_MAX)
     return owner;
-  m = make(PLACE);
-  put_place(&m, f);
-  place = made(&m);
-  m = make(CALLERS);
-  put_callers(&m, f, n);
-  callers = made(&m);
-  owner = place ? vram_ledger_owner(l, text_at(place), 0, text_at(callers), tag) : 0;
-  if (!owner || owner > RUN_OWNERS || p->owner[owner].n) /* no room, or the same text */
+  do { /* other frames may have the same text as far as it is short */
+    m = make(PLACE);
+    put_place(&m, f, exact);
+    place = made(&m);
+    m = make(CALLERS);
+    put_callers(&m, f, n, exact);
+    callers = made(&m);
+    owner = place ? vram_ledger_owner(l, text_at(place), 0, text_at(callers), tag) : 0;
+    if (!owner || owner > RUN_OWNERS) /* no room */
+      return owner;
+  } while (p->owner[owner].n && !exact++);
+  if (p->owner[owner].n)
     return owner;
   p->owner[owner].first = p->frames;
-  p->owner[owner].n = n;
-  p->frames += n;
+  p->frames += n; /* first: whoever reads looks for them where they are */
+  __atomic_store_n(&p->owner[owner].n, n, __ATOMIC_RELEASE);
   return owner;
 }
 

@@ -47,7 +47,7 @@ static int find_function(void *pointer, const char *name) {
   return found != NULL;
 }
 
-void raise_out_of_memory(const char *text) {
+void raise_error(const char *text, int of_memory) {
   const source_location here = {"vram_torch_malloc", "vram", 0};
   const char allocator = 0; /* std::allocator, which is empty */
   void (*make_string)(void *, const char *, const void *), (*drop_string)(void *);
@@ -57,12 +57,15 @@ void raise_out_of_memory(const char *text) {
   void **table = NULL;
   std_string message;
   size_t i;
-  type = find_anywhere("_ZTIN3c1016OutOfMemoryErrorE");
+  type = find_anywhere(of_memory ? "_ZTIN3c1016OutOfMemoryErrorE" : "_ZTIN3c105ErrorE");
   if (!type || !find_function(&allocate, "__cxa_allocate_exception") ||
       !find_function(&throw_it, "__cxa_throw"))
     return;
   for (i = 0; i < sizeof abi / sizeof *abi; i++) {
-    if (!find_function(&make_error, abi[i].error)) {
+    if (!of_memory) {
+      if (!find_function(&make_error, abi[i].base))
+        continue;
+    } else if (!find_function(&make_error, abi[i].error)) {
       table = (void **)find_anywhere("_ZTVN3c1016OutOfMemoryErrorE");
       if (!table || !find_function(&make_error, abi[i].base))
         continue;

@@ -125,7 +125,17 @@ static void *torch_none(size_t size) {
   for (; n && text[n - 1] == '\n'; n--)
     text[n - 1] = 0;
   set_report(text);
-  raise_out_of_memory(text);
+  raise_error(text, 1);
+  fprintf(stderr, "%s\n", text);
+  return NULL;
+}
+
+/* Something else than memory is missing: whoever asks for less would not get it, either. */
+static void *torch_unable(int device) {
+  char text[128];
+  snprintf(text, sizeof text, "vram: no pool on device %d: it cannot be made, or not after a fork",
+           device);
+  raise_error(text, 0);
   fprintf(stderr, "%s\n", text);
   return NULL;
 }
@@ -135,6 +145,7 @@ EXPORT void *vram_torch_malloc(size_t size, int device, void *stream);
 EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
   vram_cuda_pool *p;
   void *at = NULL;
+  int result = VRAM_ERR_UNSUPPORTED;
   if (!size)
     return NULL;
   inside++; /* what the pool asks for is counted by the pool */
@@ -142,8 +153,9 @@ EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
   keep_told(1);
   if (track()) /* its texts are in the section */
     vram_cuda_tag_push(tag_here());
-  if (p && vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream) == VRAM_ERR_LIMIT &&
-      !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
+  if (p)
+    result = vram_cuda_pool_alloc_at(p, torch_name(), 0, NULL, &at, size, stream);
+  if (result == VRAM_ERR_LIMIT && !torch_api.cuda_Malloc(&at, size) && !torch_swap(NULL, at)) {
     (void)torch_api.cuda_Free(at);
     at = NULL;
   }
@@ -151,6 +163,8 @@ EXPORT void *vram_torch_malloc(size_t size, int device, void *stream) {
     vram_cuda_tag_pop();
   keep_told(0);
   inside--;
+  if (!at && result == VRAM_ERR_UNSUPPORTED)
+    return torch_unable(device);
   return at ? at : torch_none(size);
 }
 

@@ -45,7 +45,9 @@ const char *const run_signal_name[] = {"USR1", "USR2", "HUP", "QUIT", NULL};
 
 #if defined(__linux__) && UINTPTR_MAX > 0xffffffffu
 
+#include "vram_symbols.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -242,6 +244,18 @@ static double run_clock(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* When the program was seen to have ended, which may be during a report; 0: it runs. */
+static double run_ended;
+
+static void run_see_end(void) {
+  siginfo_t info;
+  memset(&info, 0, sizeof info);
+  if (!(run_ended > 0) && run_child > 0 &&
+      !waitid(P_PID, (id_t)run_child, &info, WEXITED | WNOHANG | WNOWAIT) &&
+      info.si_pid == (pid_t)run_child)
+    run_ended = run_clock();
+}
+
 /* Of all processes, failed allocations whose report is there. */
 static uint32_t run_all_failures(const run_state *s) {
   uint32_t i, n = 0;
@@ -252,27 +266,29 @@ static uint32_t run_all_failures(const run_state *s) {
 
 /* Reports while the program runs, until it ends. What goes wrong with one is said; the program goes
    on. SIGCHLD and the signal that asks are blocked. */
-static void run_attend(run_state *s, pid_t child, double from) {
+static void run_attend(run_state *s, double from) {
   const struct timespec moment = {0, 100000000};
   double now = from, report_at = from, page_at = from;
   uint32_t failures = 0, seen;
   sigset_t wanted;
-  siginfo_t info;
   int number = 0;
   sigemptyset(&wanted);
   sigaddset(&wanted, SIGCHLD);
   if (s->on_signal)
     sigaddset(&wanted, s->on_signal);
   for (;;) {
-    memset(&info, 0, sizeof info);
-    if (!waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == child)
+    run_see_end();
+    if (run_ended > 0)
       return;
     now = run_clock();
     s->seconds = now - from;
     if (s->on_signal && number == s->on_signal)
       (void)run_tell(s, RUN_SIGNAL);
-    if (s->on_failure && run_again(s) == FITS) {
-      seen = run_all_failures(s);
+    if (s->on_failure) {
+      const int heard = cmd_hush(1); /* what is wrong is said where a report is written */
+      const int is_there = run_again(s) == FITS;
+      cmd_hush(heard);
+      seen = is_there ? run_all_failures(s) : failures;
       if (seen != failures)
         (void)run_tell(s, RUN_FAILURE);
       failures = seen;
@@ -338,9 +354,9 @@ static int run_wait(run_state *s) {
   n = read(ends[0], &why, sizeof why);
   close(ends[0]);
   if (attended && n != (ssize_t)sizeof why)
-    run_attend(s, child, from);
+    run_attend(s, from);
   ended = run_end_of(child, &s->status);
-  s->seconds = run_clock() - from;
+  s->seconds = (run_ended > 0 ? run_ended : run_clock()) - from;
   if (!ended)
     return cmd_cannot("wait for", s->program, OTHER);
   if (n != (ssize_t)sizeof why)
@@ -365,6 +381,7 @@ static int run_do(run_state *s, const run_order *o) {
   s->status = o->status;
   s->seconds = o->seconds;
   s->number = o->number;
+  symbols_begin();
   status = run_again(s);
   if (status == FITS && o->what != RUN_PAGE)
     status = run_report(s);
@@ -438,6 +455,7 @@ static int run_stop_teller(void) {
 /* Asks for one; 0: that process has ended, and nothing can be said about the order. */
 static int run_ask(const run_order *o, int *status) {
   struct sigaction ignore, old;
+  struct pollfd answer;
   ssize_t n;
   int told;
   memset(&ignore, 0, sizeof ignore);
@@ -445,6 +463,10 @@ static int run_ask(const run_order *o, int *status) {
   sigaction(SIGPIPE, &ignore, &old);
   told = write(run_teller.orders, o, sizeof *o) == (ssize_t)sizeof *o;
   sigaction(SIGPIPE, &old, NULL);
+  answer.fd = run_teller.answers;
+  answer.events = POLLIN;
+  while (told && poll(&answer, 1, 100) <= 0)
+    run_see_end();
   do
     n = told ? read(run_teller.answers, status, sizeof *status) : 0;
   while (n < 0 && errno == EINTR);

@@ -18,13 +18,17 @@ typedef struct metric_process {
 
 static void metric_text(FILE *f, const char *name, const char *text) {
   fprintf(f, "%s=\"", name);
-  for (; *text; text++) {
-    if (*text == '\\' || *text == '"')
+  while (*text) {
+    const char *const from = text;
+    const unsigned c = cmd_next_char(&text);
+    if (c == '\\' || c == '"')
       putc('\\', f);
-    if (*text == '\n')
+    if (c == '\n')
       fputs("\\n", f);
+    else if (c == 0xfffd) /* one that is wrong has the whole page refused */
+      fputs("\357\277\275", f);
     else
-      putc(*text, f);
+      fwrite(from, 1, (size_t)(text - from), f);
   }
   putc('"', f);
 }
@@ -73,6 +77,29 @@ static const struct {
     METRICS(X)
 #undef X
 };
+
+/* Do their samples have the same labels? Of a place's file the page has the last part only. */
+static int metric_same(const vram_ledger *l, const run_group *a, const run_group *b) {
+  const vram_owner *v = run_owner(l, a->owner), *w = run_owner(l, b->owner);
+  return a->device == b->device && a->kind == b->kind && !strcmp(run_place(v), run_place(w)) &&
+         !strcmp(v->function ? v->function : "", w->function ? w->function : "") &&
+         !strcmp(v->tag ? v->tag : "", w->tag ? w->tag : "");
+}
+
+/* The groups whose samples would be the same become one. */
+static uint32_t metric_merge(const vram_ledger *l, run_group *g, uint32_t n) {
+  uint32_t i, k, used = 0;
+  for (i = 0; i < n; i++) {
+    for (k = 0; k < used && k < RUN_TOP && !metric_same(l, &g[k], &g[i]); k++)
+      ;
+    if (k < used && k < RUN_TOP) {
+      g[k].bytes += g[i].bytes;
+      g[k].count += g[i].count;
+    } else
+      g[used++] = g[i];
+  }
+  return used;
+}
 
 static void metric_callers(FILE *f, const metric_process *p, uint32_t processes) {
   static const char *const name[] = {"caller_bytes", "caller_allocations"};
@@ -126,6 +153,7 @@ static void metric_look(metric_process *p) {
     p->n += run_used(&p->stats[p->n]) != 0;
   }
   p->group = run_groups(l, &p->groups);
+  p->groups = metric_merge(l, p->group, p->groups);
 }
 
 int run_metrics(const run_state *s) {

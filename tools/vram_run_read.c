@@ -114,12 +114,12 @@ static int run_frames(const run_section *r, const run_places *p) {
   if (p->modules > RUN_MODULES || p->frames > RUN_FRAMES)
     return 0;
   for (i = 0; i <= RUN_OWNERS; i++)
-    if (p->owner[i].n > RUN_FRAMES || p->owner[i].first > RUN_FRAMES - p->owner[i].n)
+    if (p->owner[i].n > p->frames || p->owner[i].first > p->frames - p->owner[i].n)
       return 0;
   for (i = 0; i < p->modules; i++)
     if (p->module[i].path > texts || p->module[i].id_bytes > RUN_ID)
       return 0;
-  for (i = 0; i < RUN_FRAMES && i < p->frames; i++)
+  for (i = 0; i < p->frames; i++)
     if (p->frame[i].file > texts || p->frame[i].name > texts ||
         (p->frame[i].module > RUN_MODULES && p->frame[i].module != RUN_PYTHON))
       return 0;
@@ -302,6 +302,28 @@ static const char *run_renamed(const char *report, const run_rename *name, uint3
   return kept ? kept : report;
 }
 
+/* By owner: the files of its callers, of which the text has the last part only. qsort hands nothing
+   on. */
+static const char *run_files[RUN_OWNERS + 1];
+static const vram_owner *run_first;
+
+static const char *run_files_of(const vram_owner *w) {
+  const ptrdiff_t i = w - run_first;
+  return i <= RUN_OWNERS && run_files[i] ? run_files[i] : "";
+}
+
+static const char *run_caller_files(const run_step *s) {
+  static run_line l;
+  const run_step *c;
+  l.n = 0;
+  l.text[0] = 0;
+  for (c = s->outer; c && (c->module == NULL) == (s->module == NULL); c = c->outer) {
+    run_put(&l, c->file ? c->file : "");
+    run_put(&l, "\n");
+  }
+  return symbols_keep(l.text);
+}
+
 static int run_by_name(const void *a, const void *b) {
   const vram_owner *x = *(const vram_owner *const *)a, *y = *(const vram_owner *const *)b;
   const char *f = x->file ? x->file : "", *g = y->file ? y->file : "";
@@ -314,6 +336,7 @@ static int run_by_name(const void *a, const void *b) {
   f = x->tag ? x->tag : "";
   g = y->tag ? y->tag : "";
   order = order ? order : strcmp(f, g);
+  order = order ? order : strcmp(run_files_of(x), run_files_of(y));
   return order ? order : (x > y) - (x < y);
 }
 
@@ -332,11 +355,14 @@ static void run_merge(vram_ledger *l) {
     vram_owner *w = &l->owner[list[i] - l->owner], *one = &l->owner[list[first] - l->owner];
     if (!w->file || !one->file || strcmp(w->file, one->file) != 0 || w->line != one->line ||
         strcmp(w->function ? w->function : "", one->function ? one->function : "") != 0 ||
-        strcmp(w->tag ? w->tag : "", one->tag ? one->tag : "") != 0)
+        strcmp(w->tag ? w->tag : "", one->tag ? one->tag : "") != 0 ||
+        strcmp(run_files_of(w), run_files_of(one)) != 0)
       first = i;
     else if (w != one) {
-      one->at_peak += w->at_peak;
+      one->at_peak = vram_ledger_owner_at_peak(l, (uint32_t)(one - l->owner)) +
+                     vram_ledger_owner_at_peak(l, (uint32_t)(w - l->owner));
       w->at_peak = 0;
+      one->serial = w->serial = l->peak_serial; /* else it is what they have now that counts */
     }
     same[list[i] - l->owner] = (uint32_t)(list[first] - l->owner);
   }
@@ -356,6 +382,8 @@ static void run_names(run_part *part) {
   run_rename *name = (run_rename *)calloc(RUN_OWNERS + 1, sizeof *name);
   run_line line;
   uint32_t i, k, n = 0;
+  memset(run_files, 0, sizeof run_files);
+  run_first = l->owner;
   part->report = r->report;
   part->step = (run_step **)calloc(RUN_OWNERS + 1, sizeof *part->step);
   for (i = 0; i < p->frames; i++)
@@ -384,6 +412,7 @@ static void run_names(run_part *part) {
       w->line = first->line;
     }
     w->function = run_callers(first);
+    run_files[i] = run_caller_files(first);
     line.n = 0;
     run_put(&line, run_place(w));
     if (w->function) {

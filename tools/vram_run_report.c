@@ -145,10 +145,14 @@ static void run_text_process(FILE *f, const run_part *p) {
     fprintf(f, "    %12s", cmd_human(peak[i].at_peak));
     run_text_owner(f, &peak[i]);
   }
+  if (n > RUN_TOP / 2)
+    fprintf(f, "    and %" PRIu32 " callers more\n", n - RUN_TOP / 2);
   free(peak);
   group = run_groups(l, &n);
   if (n)
     fprintf(f, "  not freed %s\n", p->running ? "now" : "at the end");
+  else if (!group)
+    fprintf(f, "  what is not freed: out of memory\n");
   else
     fprintf(f, "  all %s\n", p->running ? "is freed now" : "was freed at the end");
   for (i = 0; i < n && i < RUN_TOP; i++) {

@@ -36,10 +36,18 @@ struct symbol_module {
   uint32_t id_bytes;
   answer *answer;
   uint32_t n, cap, resolved; /* answers; those that were looked for */
+  uint32_t turn;             /* of the report that looked last */
   struct symbol_module *next;
 };
 
 static symbol_module *symbols_all;
+static time_t symbols_until; /* lines are looked for */
+static uint32_t symbols_turn;
+
+void symbols_begin(void) {
+  symbols_until = time(NULL) + SYMBOLS_SECONDS;
+  symbols_turn++;
+}
 
 typedef struct kept_text {
   struct kept_text *next; /* with the same hash; the text stands behind it */
@@ -434,8 +442,8 @@ static char *symbols_output(char *const argv[], time_t until, int *status) {
 enum { SYMBOLIZER, ADDR2LINE, NO_PROGRAM };
 static int symbols_program;
 
-/* Asks for the lines of m's addresses, which lie in `path`. */
-static void symbols_lines(symbol_module *m, const char *path, time_t until) {
+/* Asks for the lines of m's addresses, which lie in `path`; how many have been looked for. */
+static uint32_t symbols_lines(symbol_module *m, const char *path, time_t until) {
   static char words[][7][24] = {{"llvm-symbolizer", "--output-style=GNU", "--addresses",
                                  "--inlines", "--demangle", "--functions", ""},
                                 {"addr2line", "-a", "-f", "-i", "-C", "-e", ""}};
@@ -464,6 +472,7 @@ static void symbols_lines(symbol_module *m, const char *path, time_t until) {
     }
     free(text);
   }
+  return program < NO_PROGRAM && i < m->n ? i : m->n;
 }
 
 /* ---- names */
@@ -535,11 +544,10 @@ static const char *symbols_name(const char *name) {
 /* ---- all of it */
 
 static void symbols_resolve(symbol_module *m) {
-  const time_t until = time(NULL) + SYMBOLS_SECONDS;
   unsigned char id[64];
   elf_file file, debug;
   debug_search d;
-  uint32_t n;
+  uint32_t n, looked = m->n;
   memset(&d, 0, sizeof d);
   debug.fd = -1;
   debug.section = NULL;
@@ -553,27 +561,34 @@ static void symbols_resolve(symbol_module *m) {
         (void)debug_by_link(&d, &file, m->path, &debug);
       elf_functions(d.found && !elf_section(&file, ".symtab") ? &debug : &file, m);
       if (elf_has_lines(&file))
-        symbols_lines(m, m->path, until);
+        looked = symbols_lines(m, m->path, symbols_until);
       else if (d.found && elf_has_lines(&debug))
-        symbols_lines(m, d.found, until);
+        looked = symbols_lines(m, d.found, symbols_until);
     }
     elf_close(&file);
   }
   elf_close(&debug);
   free(d.found);
-  m->resolved = m->n;
+  m->resolved = looked;
+  m->turn = symbols_turn;
 }
 
 const symbol *symbols_at(symbol_module *m, uint64_t returns_to, const char *name) {
+  static symbol without_line;
   answer *a = m ? symbols_find(m, returns_to - 1) : NULL;
   symbol *s;
   if (!a)
     return NULL;
-  if (m->resolved < m->n)
+  if (m->resolved < m->n && m->turn != symbols_turn)
     symbols_resolve(m);
-  if (a->asked++)
+  if (a->asked)
     return a->is;
   name = a->elf ? a->elf : name;
+  if ((uint32_t)(a - m->answer) >= m->resolved) { /* its line is looked for next time */
+    without_line.function = name ? symbols_name(name) : NULL;
+    return name ? &without_line : NULL;
+  }
+  a->asked = 1;
   if (!a->is && name)
     a->is = (symbol *)calloc(1, sizeof *a->is);
   for (s = a->is; s; s = s->outer) {

@@ -19,6 +19,10 @@ typedef struct symbol_module symbol_module;
 /* The file with that build id (0 bytes: whatever stands there); NULL: no memory. */
 symbol_module *symbols_of(const char *path, const unsigned char *id, uint32_t id_bytes);
 
+/* A report begins: lines are looked for in it for some seconds, those that are missing then in the
+   next one. */
+void symbols_begin(void);
+
 /* What the call at that address of the file is, from where it returns to; NULL: nothing is known.
    After symbols_ask of all that is wanted, which asks once for many. name: as the module exports
    it, or NULL. */

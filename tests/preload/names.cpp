@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 extern "C" int cudaMalloc(void **p, size_t n);
+extern "C" int cudaFree(void *p);
 
 #define NOINLINE __attribute__((noinline))
 #define KEPT __asm__ volatile("" ::: "memory")
@@ -48,7 +49,11 @@ int main(int argc, char **argv) {
   for (int i = 1; i < argc; i++)
     if (!strcmp(argv[i], "fail"))
       cudaMalloc(&p, size_t(1) << 40); // too much
-    else if (!strcmp(argv[i], "wait"))
+    else if (!strncmp(argv[i], "two", 3)) {
+      void *q = nullptr;
+      cudaMalloc(&p, 5 << 20), cudaMalloc(&q, 7 << 20); // on one line
+      cudaFree(argv[i][3] ? q : p);
+    } else if (!strcmp(argv[i], "wait"))
       printf("ready\n"), fflush(stdout), pause();
     else
       usleep(useconds_t(atoi(argv[i])) * 1000);
