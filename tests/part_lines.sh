@@ -119,6 +119,11 @@ END
 says "macros" 0 "c2               CONV2D                    8     8    32      4640       294912" $work/own.h
 (CPPFLAGS=-DSMALL && export CPPFLAGS && estimate $work/own.h) >$work/out
 cell "conditions" grep -q '^c2 *CONV2D *7 *7 *32 ' $work/out
+printf 'VRAM_NET_BEGIN(n, I8, 1, 8, 8, 8);\n#ifdef OTHER\n#define SOME 1\n#endif\n#include "layers.h"\nVRAM_NET_FLATTEN(n, y, input);\nVRAM_NET_END(n, z);\n' >$work/including.h
+printf '\n\n\nVRAM_NET_FLATTEN(n, x, %s);\n' inpt >$work/layers.h
+says "a mistake in an included header" 2 "including.h:5:1: FLATTEN x: an unknown line (found inpt" $work/including.h
+echo >$work/layers.h
+says "a mistake behind it" 2 "including.h:7:1:" $work/including.h
 sed 's/c2, c1/c2, c0/' $work/own.h >$work/wrong.h
 says "a mistake behind macros" 2 "wrong.h:9:1: CONV2D c2: an unknown line (found c0, expected c1)" $work/wrong.h
 { echo '#include "notify.h"'; cat $work/own.h; } >$work/missing.h

@@ -319,7 +319,7 @@ static void large_chain(chain *h, uint32_t n, int uniform) {
    too little. */
 static int stops_at;
 
-static int stops(void *user) { return user == &stops_at && stops_at-- <= 0; }
+static int stops(void *user) { return user == &stops_at && stops_at-- == 0; }
 
 /* Stopped at any time: a schedule within the budget, no cheaper than the whole search's. */
 static void stopped(const chain *h, vram_schedule_options o, uint64_t budget, uint64_t cost) {

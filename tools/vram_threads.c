@@ -1,11 +1,17 @@
 /* Work that falls into parts, on all processors; without POSIX's threads, one part after the other.
  */
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* sched_getaffinity, NOLINT(bugprone-reserved-identifier) */
+#endif
 #include "vram_command.h"
 
 #include "vram_threads.h"
 
 #if (defined(__unix__) || defined(__APPLE__)) && !defined(VRAM_NO_THREADS)
 #include <pthread.h>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 /* A step's frames are small, but a thread's stack may be smaller (128 KiB in musl). */
 #define THREADS_STACK ((size_t)4 << 20)
@@ -43,12 +49,22 @@ static void *work_on(void *at) {
   return NULL;
 }
 
+/* Those that this process may run on. */
+static long processors(void) {
+#ifdef CPU_COUNT
+  cpu_set_t set;
+  if (!sched_getaffinity(0, sizeof set, &set))
+    return CPU_COUNT(&set);
+#endif
+  return sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 uint32_t threads_for(uint32_t parts) {
   const char *asked = getenv("VRAM_THREADS");
   char *end = NULL;
   const long number = asked ? strtol(asked, &end, 10) : 0;
   const int given = number > 0 && !*end; /* what is no number does not ask */
-  const long all = given ? number : sysconf(_SC_NPROCESSORS_ONLN);
+  const long all = given ? number : processors();
   const uint32_t n = all < 1 ? 1 : all > THREADS_MOST ? (uint32_t)THREADS_MOST : (uint32_t)all;
   return parts < n ? parts : n;
 }

@@ -10,10 +10,16 @@ typedef struct vram__net_define {
   int64_t value;
 } vram__net_define;
 
+typedef struct vram__net_place {
+  const char *file; /* that of the text's first line marker; NULL: there was none */
+  uint32_t len, line;
+  int away; /* in another, which it includes */
+} vram__net_place;
+
 typedef struct vram__net_reader {
   const char *text, *p, *end;
   const char *row; /* where the line begins */
-  uint32_t line;
+  vram__net_place at;
   int fresh;          /* nothing but blanks so far on the line */
   int directive;      /* the end of the line is the end */
   const char *wanted; /* the name of the net, */
@@ -29,35 +35,46 @@ typedef struct vram__net_reader {
 
 static int vram__net_letter(char c) { return vram__name_start(c) || vram__digit(c); }
 
-/* What the row at s is called by a preprocessor's line marker, # 12 "net.h", before it; 0: it is
-   none. */
-static uint32_t vram__net_marker(const char *s, const char *end) {
-  uint32_t line = 0;
-  if (end - s < 4 || s[0] != '#' || s[1] != ' ')
-    return 0;
+/* A row that is a preprocessor's line marker, # 12 "net.h": what the row after it is called. All of
+   a file that the first one includes is the line that includes it. */
+static void vram__net_marker(vram__net_place *at, const char *s, const char *end) {
+  uint32_t line = 0, len = 0;
+  if (end - s < 4 || s[0] != '#' || s[1] != ' ' || !vram__digit(s[2]))
+    return;
   for (s += 2; s < end && vram__digit(*s) && line < UINT32_MAX / 10 - 1; s++)
     line = 10 * line + (uint32_t)(*s - '0');
-  return s < end && *s == ' ' ? line : 0;
+  if (end - s < 2 || s[0] != ' ' || s[1] != '"')
+    return;
+  for (s += 2; s + len < end && s[len] != '"' && s[len] != '\n' && len < UINT32_MAX; len++)
+    ;
+  if (!at->file) {
+    at->file = s;
+    at->len = len;
+  }
+  at->away = len != at->len || !vram__text_equal(s, at->file, len);
+  if (!at->away)
+    at->line = line - 1; /* the marker's own */
 }
 
 /* An error at a place of the text; what else there is to say is appended to it. NULL: there was one
    before, which stays. */
 static vram_error *vram__net_read_error(vram__net_reader *r, const char *at, vram_result code,
                                         const char *what) {
-  uint32_t line = 1;
+  vram__net_place place;
   const char *s, *row = r->text;
   if (r->e.code)
     return NULL;
+  vram__memory_zero(&place, sizeof place);
+  place.line = 1;
   for (s = r->text; s < at; s++) {
-    const uint32_t marked = s == row ? vram__net_marker(s, r->end) : 0;
-    if (marked)
-      line = marked - 1;
+    if (s == row)
+      vram__net_marker(&place, s, r->end);
     if (*s == '\n') {
-      line++;
+      place.line += !place.away;
       row = s + 1;
     }
   }
-  vram__error_begin(&r->e, code, line, what);
+  vram__error_begin(&r->e, code, place.line, what);
   r->e.column = (uint32_t)(at - row) + 1;
   return &r->e;
 }
@@ -107,7 +124,7 @@ static int vram__net_expected(vram__net_reader *r, const char *what, const char 
 
 static void vram__net_newline(vram__net_reader *r) {
   r->row = ++r->p;
-  r->line++;
+  r->at.line += !r->at.away;
   r->fresh = 1;
 }
 
@@ -573,9 +590,7 @@ static int vram__net_read_all(vram__net_reader *r) {
     const uint32_t column = (uint32_t)(r->p - r->row) + 1;
     uint32_t len;
     if (*r->p == '#' && r->fresh) {
-      const uint32_t marked = vram__net_marker(r->p, r->end);
-      if (marked)
-        r->line = marked - 1;
+      vram__net_marker(&r->at, r->p, r->end);
       r->p++;
       if (!vram__net_directive(r))
         return 0;
@@ -588,7 +603,7 @@ static int vram__net_read_all(vram__net_reader *r) {
     }
     len = vram__net_identifier(r, &word);
     if (len > 9 && vram__text_is(word, 9, "VRAM_NET_")) {
-      const uint32_t line = r->line;
+      const uint32_t line = r->at.line;
       int kind;
       if (!vram__net_blank(r))
         return 0;
@@ -658,7 +673,7 @@ VRAM_API vram_result vram_net_read(const char *text, uint64_t len, const char *n
   vram__memory_zero(r.slot, ((uint64_t)r.mask + 1) * sizeof *r.slot);
   r.text = r.p = r.row = text;
   r.end = text + len;
-  r.line = 1;
+  r.at.line = 1;
   r.fresh = 1;
   if (name) {
     r.wanted = name;

@@ -550,10 +550,27 @@ VRAM_API uint64_t vram_tflm_bytes(const vram_file *f) {
   return vram__tflm_parts(f, &nvalue, &nbuffer, &plan);
 }
 
+/* Files and options that are not read. */
+static vram_result vram__tflm_check(vram__tflm_run *r, const vram_tflm_options *o) {
+  const vram_file_value *const graphs = vram_file_get(r->f, "subgraphs", 9);
+  if (r->f->format != VRAM_FILE_TFLITE || o->target >= VRAM_TFLM_TARGET_COUNT ||
+      o->kernels >= VRAM_KERNELS_COUNT)
+    return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED, "no TFLite file, or no such target");
+  if (o->kernels != VRAM_KERNELS_NONE && o->target == VRAM_TFLM_PYTHON)
+    return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED, "the wheel has no kernels of CMSIS-NN");
+  if (o->version && (o->version >= VRAM_TFLM_VERSION_COUNT || o->kernels != VRAM_KERNELS_NONE ||
+                     o->target == VRAM_TFLM_PYTHON))
+    return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
+                           "of older versions TFLM's own kernels alone are known");
+  if (graphs && graphs->number.u != 1)
+    return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
+                           "more than one graph: who calls them when is not read");
+  return VRAM_OK;
+}
+
 VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options *o, void *mem,
                                     uint64_t bytes, vram_tflm *t, vram_error *err) {
   uint64_t nbuffer, plan, used = 0, i;
-  const vram_file_value *graphs;
   vram__tflm_run r;
   void *scratch;
   vram__error_clear(err);
@@ -562,19 +579,8 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
   r.f = f;
   r.t = t;
   r.err = err;
-  graphs = vram_file_get(f, "subgraphs", 9);
-  if (f->format != VRAM_FILE_TFLITE || o->target >= VRAM_TFLM_TARGET_COUNT ||
-      o->kernels >= VRAM_KERNELS_COUNT)
-    return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED, "no TFLite file, or no such target");
-  if (o->kernels != VRAM_KERNELS_NONE && o->target == VRAM_TFLM_PYTHON)
-    return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED, "the wheel has no kernels of CMSIS-NN");
-  if (o->version && (o->version >= VRAM_TFLM_VERSION_COUNT || o->kernels != VRAM_KERNELS_NONE ||
-                     o->target == VRAM_TFLM_PYTHON))
-    return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED,
-                           "of older versions TFLM's own kernels alone are known");
-  if (graphs && graphs->number.u != 1)
-    return vram__tflm_fail(&r, VRAM_ERR_UNSUPPORTED,
-                           "more than one graph: who calls them when is not read");
+  if (vram__tflm_check(&r, o))
+    return r.result;
   if (vram__tflm_parts(f, &r.nvalue, &nbuffer, &plan) > bytes)
     return vram__tflm_fail(&r, VRAM_ERR_MEMORY, "too little memory");
   r.target = (uint32_t)o->target;
