@@ -96,7 +96,7 @@ units-i686 | units-powerpc | units-s390x)
   [ -z "$LONG" ] || optimise=-O2
   [ "$machine" = powerpc ] && run=qemu-ppc
   [ "$machine" = s390x ] && run=qemu-s390x
-  if [ -n "$run" ] && [ -z "$LONG" ]; then export SLOW=1; fi
+  if [ -n "$run" ] && [ -z "$LONG" ]; then export SLOW=1 EMULATED=1; fi
   if ! have "$machine-linux-gnu-gcc"; then skip "no $machine-linux-gnu-gcc"
   elif ! runs_static "$machine-linux-gnu-gcc" "$run"; then skip "cannot run programs of $machine (qemu-user)"
   else units "$machine" "$run" "$machine-linux-gnu-gcc" $optimise -static; fi ;;
