@@ -7,6 +7,9 @@
 
 static long left = -1;
 
+/* what runs in the background inherits that interrupts are ignored */
+__attribute__((constructor)) static void heard(void) { signal(SIGINT, SIG_DFL); }
+
 static void due(void) {
   if (left >= 0 && left-- == 0)
     raise(SIGINT);
