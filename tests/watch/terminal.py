@@ -130,8 +130,11 @@ w.until(lambda p: " stopped" not in p[0] and mem(p) != mem(stopped))
 w.key("\033[99~", "x", "\033[M")  # what means nothing
 w.resize(30, 50)
 w.until(lambda p: len(p) == 30 and all(len(line) <= 50 for line in p))
+w.key("\033")  # alone, too: it may be what an arrow begins with
+w.text = ""
+w.picture(), w.picture()
 assert not w.own()
-assert w.end("\033") == 0 and w.own()
+assert w.end("q") == 0 and w.own()
 
 # some processes alone, and how they are sorted from the beginning
 w = Watch(24, 100, "--pid", f"{ME},4194402", "--sort", "pid")
