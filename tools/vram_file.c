@@ -141,8 +141,10 @@ static int open_beside(cmd_output *o, const struct stat *old) {
       errno = 0;
     if (!fchmod(fd, old ? old->st_mode & 07777 : 0666 & ~mask))
       o->file = fdopen(fd, "wb");
-    if (o->file)
+    if (o->file) {
+      cmd_half(o->temp, NULL);
       return 1;
+    }
     why = errno;
     close(fd);
     unlink(o->temp);
@@ -214,6 +216,7 @@ static int output_end(cmd_output *o, int keep) {
       failed = 1, why = errno;
     if (!keep || failed)
       unlink(o->temp);
+    cmd_half(NULL, o->temp);
   }
 #endif
   free(o->temp);

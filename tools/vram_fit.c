@@ -224,8 +224,12 @@ static int print_change(job *j, const char *text, size_t len, const vram_solve_o
                         const char *options) {
   vram_solution s;
   vram_error err;
+  vram_result r;
   j->solve = o->dim;
-  if (vram_solve(text, len, o, &model_allocator, &s, &err) != VRAM_OK || !s.fits.value)
+  cmd_progress("vram fit: looking for what would fit", 0);
+  r = vram_solve(text, len, o, &model_allocator, &s, &err);
+  cmd_progress_end();
+  if (r != VRAM_OK || !s.fits.value)
     return 0;
   printf("  %s\n", options);
   print_fits(j, "", &s);
@@ -244,7 +248,7 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
     return;
   printf("\nwhat would fit:\n");
   memcpy(set, o.set, o.nset * sizeof *set);
-  for (step = 0; step < 3 && !found; step++) {
+  for (step = 0; step < 3 && !found && !cmd_stopped(); step++) {
     const char *more = "";
     if (step == 1 && o.step.train && !o.checkpoint_nodes && !o.step.checkpoint_segments) {
       o.checkpoint_nodes = "layers";
@@ -266,12 +270,14 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
     set[o.nset].value = 1;
     o.set = set;
     o.nset++;
-    for (k = 0; !found && dim_name(text, k, name, sizeof name); k++) {
+    for (k = 0; !found && !cmd_stopped() && dim_name(text, k, name, sizeof name); k++) {
       o.dim = name;
       snprintf(line, sizeof line, "--batch 1 --solve dim:%s%s", name, said);
       print_change(j, text, len, &o, line);
     }
   }
+  if (cmd_stopped())
+    printf("  stopped: larger ones and others may fit\n");
 }
 
 /* ---- many devices ---- */
@@ -390,9 +396,9 @@ int fit_command(int argc, char **argv) {
     failed = err.code != VRAM_OK;
   } else
     failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
-  cmd_stop_end();
   cmd_progress_end();
   if (status) {
+    cmd_stop_end();
     free(text);
     return status;
   }
@@ -407,6 +413,7 @@ int fit_command(int argc, char **argv) {
       print_changes(&j, text, len, &o);
     status = s.fits.value ? FITS : s.stopped ? OTHER : TOO_LARGE;
   }
+  cmd_stop_end();
   free(text);
   return status;
 }

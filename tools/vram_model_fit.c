@@ -181,8 +181,10 @@ static void solve_layers(search *s) {
     else
       high = middle;
   }
-  for (step = low + 1; step-- && !s->has_fit && !s->code && (step == low || !cmd_stopped());) {
-    if (step < low && !could_be_less(s, step))
+  for (step = low + 1; step-- && !s->has_fit && !s->code;) {
+    if (step < low && cmd_stopped())
+      step = 0; /* takes least */
+    else if (step < low && !could_be_less(s, step))
       continue;
     s->has_fit = try_step(s, step, &s->fits);
     if (step == low || s->fits.over < s->next.over)
