@@ -318,7 +318,7 @@ static int plan_ranks(rank_plan *p, const char *text, size_t len) {
   p->one = p->j->rank_given && !p->j->all_ranks;
   if (p->j->parallel.pp > 1 && !p->one) {
     status = plan_pipeline(p, text, len);
-    return status ? status : every_layer(p);
+    return status || cmd_stopped() ? status : every_layer(p);
   }
   p->fuller = p->j->at_rank;
   status = p->one ? FITS : ranks_fullest(p->j, text, len, &p->fuller);
@@ -335,7 +335,7 @@ static int plan_ranks(rank_plan *p, const char *text, size_t len) {
     status = smallest_of_others(p, text, len);
   p->calls = p->j->planned.nrange;
   p->units = p->j->planned.nunit;
-  return status ? status : every_layer(p);
+  return status || cmd_stopped() ? status : every_layer(p);
 }
 
 /* ---- output ---- */

@@ -17,20 +17,15 @@ typedef struct vram__unit_search {
   uint32_t *order; /* indices of units, the first to take in front */
   uint32_t n, grid;
   uint64_t budget, best_cost;
-  uint64_t saved; /* by the step without any */
 } vram__unit_search;
 
 static vram_words vram__plan_units(const vram_step_options *o) { return o->parallel->units; }
-
-static int vram__plan_is_of_stages(const vram_step_options *o) {
-  return o->parallel->pp > 1 || o->parallel->is_pipeline;
-}
 
 VRAM__FN int vram__plan_is_by_unit(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   return p &&
          (p->wrapper == VRAM_WRAPPER_FSDP1 || p->wrapper == VRAM_WRAPPER_FSDP2 ||
-          p->wrapper == VRAM_WRAPPER_DS3 || vram__plan_is_of_stages(o)) &&
+          p->wrapper == VRAM_WRAPPER_DS3 || vram__pipe_is(o)) &&
          vram_graph_unit_ranges(g, vram__plan_units(o), NULL, 0);
 }
 
@@ -82,28 +77,14 @@ static vram_result vram__units_judge(vram__unit_search *u, int *fits) {
 
 /* ---- order */
 
-/* Units that save nothing are those of other ranks' stages, or need not run again. */
+/* A rank runs again what lies in its own stages: the step that was played knows which these are. */
 static void vram__units_keep_own(vram__unit_search *u) {
   uint32_t i, n = 0;
   for (i = 0; i < u->n; i++)
-    if (u->unit[i].gain)
+    if (vram__pipe_runs(u->q->scratch, u->unit[i].run.first))
       u->unit[n++] = u->unit[i];
   u->n = n;
   u->grid = n < VRAM__GRID ? n : VRAM__GRID;
-}
-
-/* What units i to i + n - 1 save together. */
-static vram_result vram__units_gain(vram__unit_search *u, uint32_t i, uint32_t n, uint64_t *gain) {
-  vram_report r;
-  vram_result result;
-  uint32_t k;
-  for (k = i; k < i + n; k++)
-    u->unit[k].taken = 1;
-  result = vram__units_try(u, VRAM_MAX_BYTES, &r);
-  for (k = i; k < i + n; k++)
-    u->unit[k].taken = 0;
-  *gain = r.saved_bytes < u->saved ? u->saved - r.saved_bytes : 0;
-  return result;
 }
 
 /* As many nodes and operations. */
@@ -112,66 +93,29 @@ static int vram__units_are_alike(const vram__unit_choice *a, const vram__unit_ch
          a->run.last->index - a->run.first->index == b->run.last->index - b->run.first->index;
 }
 
-/* Are units i to i + n - 1 like one in front of them that saves something, and together they save n
-   times as much? *each: that. */
-static int vram__units_are_many(const vram__unit_search *u, uint32_t i, uint32_t n, uint64_t gain,
-                                uint64_t *each) {
-  uint32_t k, at;
-  for (k = 0; k < i && !(u->unit[k].gain && vram__units_are_alike(u->unit + k, u->unit + i)); k++)
-    ;
-  if (k == i || gain / n != u->unit[k].gain || gain % n)
-    return 0;
-  for (at = i + 1; at < i + n && vram__units_are_alike(u->unit + k, u->unit + at); at++)
-    ;
-  *each = u->unit[k].gain;
-  return at == i + n;
-}
-
-/* What each unit saves in a pipeline, where others may lie in another rank's stages: of as many at
-   a time as save nothing, or what so many like one in front of them save. */
-static vram_result vram__units_weigh_stages(vram__unit_search *u) {
-  vram_result result = VRAM_OK;
-  uint32_t i, k, n = u->n;
-  uint64_t gain, each;
-  for (i = 0; i < u->n && !result; i += n, n = 2 * n < u->n - i ? 2 * n : u->n - i)
-    for (each = 0; !result; n /= 2) {
-      result = vram__units_gain(u, i, n, &gain);
-      if (gain && n > 1 && !vram__units_are_many(u, i, n, gain, &each))
-        continue;
-      for (k = i; k < i + n; k++)
-        u->unit[k].gain = n > 1 ? each : gain;
-      break;
-    }
-  if (!result)
-    vram__units_keep_own(u);
-  return result;
-}
-
 /* What each unit saves: of units that are alike the same. */
-static vram_result vram__units_weigh_all(vram__unit_search *u) {
-  vram_result result = VRAM_OK;
-  uint32_t i, k;
-  for (i = 0; i < u->n && !result && !vram__step_stopped(u->q); i++) {
-    for (k = 0; k < i && !vram__units_are_alike(u->unit + k, u->unit + i); k++)
-      ;
-    if (k < i)
-      u->unit[i].gain = u->unit[k].gain;
-    else
-      result = vram__units_gain(u, i, 1, &u->unit[i].gain);
-  }
-  return result;
-}
-
 static vram_result vram__units_weigh(vram__unit_search *u) {
   const vram_pool_options *replay = u->q->step.replay;
   vram_result result;
+  uint64_t all;
   vram_report r;
+  uint32_t i, k;
   u->q->step.replay = NULL;
   result = vram__units_try(u, VRAM_MAX_BYTES, &r);
-  u->saved = r.saved_bytes;
-  if (!result)
-    result = vram__plan_is_of_stages(&u->q->step) ? vram__units_weigh_stages(u)
-                                                  : vram__units_weigh_all(u);
+  all = r.saved_bytes;
+  for (i = 0; i < u->n && !result && !vram__step_stopped(u->q); i++) {
+    vram__unit_choice *const c = u->unit + i;
+    for (k = 0; k < i && !vram__units_are_alike(u->unit + k, c); k++)
+      ;
+    if (k < i) {
+      c->gain = u->unit[k].gain;
+      continue;
+    }
+    c->taken = 1;
+    result = vram__units_try(u, VRAM_MAX_BYTES, &r);
+    c->taken = 0;
+    c->gain = r.saved_bytes < all ? all - r.saved_bytes : 0;
+  }
   u->q->step.replay = replay;
   return result;
 }
@@ -326,7 +270,9 @@ VRAM__FN vram_result vram__unit_plan(vram__stepper *q, uint64_t budget) {
   result = vram__units_list(&u, q);
   if (!result)
     result = vram__step_try(q, 0, budget, &p->plain);
-  if (!result)
+  if (!result && vram__pipe_is(&q->step))
+    vram__units_keep_own(&u);
+  if (!result && !vram__step_stopped(q))
     result = vram__units_weigh(&u);
   if (!result && p->plain.fits)
     u.best_cost = 0;
