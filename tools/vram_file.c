@@ -76,6 +76,8 @@ static int read_stream(FILE *f, const char *path, char **to, size_t *len) {
       status = too_large(path);
     cap = cap < CMD_MAX_INPUT / 2 ? cap * 2 : CMD_MAX_INPUT + 1;
   }
+  if (!status && n >= 3 && !memcmp(text, "\357\273\277", 3))
+    memmove(text, text + 3, n -= 3); /* a mark of UTF-8, as editors of Windows set it */
   if (status)
     free(text);
   else
