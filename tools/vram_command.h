@@ -87,9 +87,8 @@ void cmd_progress_over(void); /* with all of them: an error is said */
 void cmd_interrupts(const char *command);
 void cmd_half(const char *path, const char *gone);
 /* From here on the first of them only says that a search is to end with the best so far; the next
-   one ends the program. To the outermost end, where one is inside another. */
-void cmd_stop_begin(void);
-void cmd_stop_end(void);
+   one ends the program. */
+void cmd_stoppable(void);
 int cmd_stopped(void);
 int cmd_stop(void *user); /* the same, for the library's searches */
 

@@ -243,7 +243,7 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
   vram_solve_options o = *options;
   vram_dim set[VRAM_MAX_DIMS + 1];
   char said[64] = "", line[MAX_NODE_NAME + 128], name[MAX_NODE_NAME + 1];
-  int step, k, found = 0;
+  int step, k, found = 0, any = 0;
   if (j->segments || j->solve || j->rank)
     return;
   printf("\nwhat would fit:\n");
@@ -265,7 +265,7 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
     o.set = options->set;
     o.nset = options->nset;
     if (step)
-      found = print_change(j, text, len, &o, said + 1);
+      any |= found = print_change(j, text, len, &o, said + 1);
     set[o.nset].name = NULL;
     set[o.nset].value = 1;
     o.set = set;
@@ -273,11 +273,14 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
     for (k = 0; !found && !cmd_stopped() && dim_name(text, k, name, sizeof name); k++) {
       o.dim = name;
       snprintf(line, sizeof line, "--batch 1 --solve dim:%s%s", name, said);
-      print_change(j, text, len, &o, line);
+      any |= print_change(j, text, len, &o, line);
     }
   }
   if (cmd_stopped())
     printf("  stopped: larger ones and others may fit\n");
+  else if (!any)
+    printf("  nothing: neither one sample%s\n",
+           o.step.train ? ", nor checkpointed layers, nor adapters on weights in 4 bits" : "");
 }
 
 /* ---- many devices ---- */
@@ -379,6 +382,7 @@ int fit_command(int argc, char **argv) {
   o.dim = j.solve;
   o.segments = j.segments;
   o.rank = j.rank;
+  o.calm = 1;
   o.last_batch = j.last_batch;
   o.eval_batch = j.eval_batch;
   o.dry_run_batch = j.dry_run_batch;
@@ -390,7 +394,7 @@ int fit_command(int argc, char **argv) {
   o.step = j.o;
   o.stop = cmd_stop;
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   if (j.spec && (j.all_ranks || !j.rank_given)) {
     status = fit_ranks(&j, text, len, &o, &s, &err);
     failed = err.code != VRAM_OK;
@@ -398,7 +402,6 @@ int fit_command(int argc, char **argv) {
     failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
   cmd_progress_end();
   if (status) {
-    cmd_stop_end();
     free(text);
     return status;
   }
@@ -413,7 +416,6 @@ int fit_command(int argc, char **argv) {
       print_changes(&j, text, len, &o);
     status = s.fits.value ? FITS : s.stopped ? OTHER : TOO_LARGE;
   }
-  cmd_stop_end();
   free(text);
   return status;
 }

@@ -928,9 +928,8 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     vram_result r;
     cmd_progress("vram: planning what to compute again", 0);
     j->o.stop = cmd_stop;
-    cmd_stop_begin();
+    cmd_stoppable();
     r = vram_step_plan(&l->g, &j->o, 0, &model_allocator, &j->planned, &err);
-    cmd_stop_end();
     cmd_progress_end();
     if (r)
       return err.code == VRAM_ERR_MEMORY                      ? cmd_no_memory()

@@ -47,7 +47,7 @@ static const file_kind kind_tar = {"an archive", "what is in it: tar xf ", ""};
 static const file_kind kind_library = {"a library of programs",
                                        "a program that uses it: vram run -- PROGRAM", NULL};
 static const file_kind kind_empty = {"an empty file", "a model: vram estimate -h", NULL};
-static const file_kind kind_binary = {"no text, and no file of a model of a known kind",
+static const file_kind kind_binary = {"no GGUF, safetensors, ONNX or TFLite file, and no text",
                                       "a model: vram estimate -h", NULL};
 static const file_kind kind_folder = {
     "a folder without a model",
@@ -341,6 +341,9 @@ static int refuse_name(const char *name, const char *command) {
 
 int kind_refuse(const char *path, const char *command) {
   int status = FITS;
+  errno = 0;
+  if (strcmp(path, "-") != 0 && !is_there(path) && errno == EACCES)
+    return cmd_cannot("open", path, USAGE);
   if (strcmp(path, "-") != 0)
     status = is_there(path) ? refuse_file(path, command) : refuse_name(path, command);
   errno = 0;

@@ -364,9 +364,8 @@ static int run(search *s) {
     return USAGE;
   }
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   solve(s);
-  cmd_stop_end();
   cmd_progress_end();
   if (s->code) {
     cmd_say("%s: %s", s->m->path, s->why.text);

@@ -429,10 +429,9 @@ int plan_ranks_command(job *j, char *text, size_t len) {
   memset(&p, 0, sizeof p);
   p.j = j;
   cmd_progress("vram plan: planning", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   if (!status)
     status = plan_ranks(&p, text, len);
-  cmd_stop_end();
   cmd_progress_end();
   if (!status) {
     if (j->json)

@@ -7,7 +7,8 @@
 
 static const char *volatile doing; /* NULL: nothing */
 static volatile sig_atomic_t seconds, limit, is_shown, is_stopped;
-static int doing_depth, stop_depth; /* begun inside one that has not ended */
+static int doing_depth; /* begun inside one that has not ended */
+static int is_stoppable;
 static const char *volatile stopping;
 enum { HALF = 4 }; /* files that a command writes at a time, at most */
 static const char *volatile half[HALF];
@@ -138,14 +139,11 @@ void cmd_half(const char *path, const char *gone) {
     half[i] = path;
 }
 
-void cmd_stop_begin(void) {
-  if (!stop_depth++ && !is_stopped)
+/* From the first search on: when it has ended its result is still to be printed. */
+void cmd_stoppable(void) {
+  if (!is_stoppable)
     on_interrupts(stop);
-}
-
-void cmd_stop_end(void) {
-  if (!--stop_depth)
-    on_interrupts(end);
+  is_stoppable = 1;
 }
 
 int cmd_stopped(void) { return is_stopped; }
@@ -154,8 +152,7 @@ int cmd_stopped(void) { return is_stopped; }
 
 void cmd_interrupts(const char *command) { (void)command; }
 void cmd_half(const char *path, const char *gone) { (void)path, (void)gone; }
-void cmd_stop_begin(void) {}
-void cmd_stop_end(void) {}
+void cmd_stoppable(void) {}
 int cmd_stopped(void) { return 0; }
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}
