@@ -351,6 +351,20 @@ refuse "RAM that keeps constants" "RAM keeps no constants: 'dtcm'" ./vram emit l
 refuse "copied from nowhere" "copied from what is no later --rom that keeps it: 'X'" ./vram emit lenet5 --rom A=8KiB:X --rom B=0
 refuse "a second memory of a name" "a second memory of that name" ./vram emit lenet5 --rom A=8KiB --rom a=0
 refuse "no size of a memory" "not a memory 'A=:B'" ./vram emit lenet5 --rom A=:B --rom B=0
+# sections as compilers say them; none, where the user says so; an array that is not what was counted
+./vram emit tests/golden/tflm/net23.tflite --name m -o $work/m.h --weights $work/mw.h --rom ITCM=100:FLASH --rom FLASH=260 --rom OSPI=0
+for c in "$gcc -std=c99" "g++ -std=c++11" "clang -std=c11" "clang++ -std=c++17"; do
+  if have ${c%% *}; then compiles "constants in sections" "$c -Wno-unused" $work/m.h $work/mw.h; fi
+done
+cp $work/mw.h $work/kept.h
+sed 's/^\(VRAM_IN_OSPI static .*\[\)\([0-9]*\]\)/\11\2/' $work/kept.h >$work/mw.h
+program $work/rom.c m.h mw.h
+refuse "a larger array" "m_OSPI_is_as_counted" $gcc -std=c11 -I. -I$work -fsyntax-only $work/rom.c
+cp $work/kept.h $work/mw.h
+$gcc -E -P -D__IAR_SYSTEMS_ICC__ $work/mw.h | grep -A1 '^#pragma location = ".ospi"' | tail -n 1 >$work/log
+grep -q '^ *static const' $work/log && ok || bad "IAR: no pragma before an array"
+if $gcc -E -P -DVRAM_IN_OSPI= $work/mw.h | grep -q '"\.ospi"'; then bad "a section that the user does not want"; else ok; fi
+refuse "--tflm with memories" "has one arena: not with --tflm '--rom'" ./vram estimate --embedded tests/golden/tflm/net23.tflite --tflm --rom A=0
 # what a linker makes of them, to the byte: sizes that are multiples of nothing, int16 with biases of 64 bits
 arm="arm-none-eabi-gcc -mcpu=cortex-m7 -mthumb"
 linked() { # linked MODEL ITCM FLASH: each section of a program with these constants, beside vram's figures
@@ -369,6 +383,10 @@ linked() { # linked MODEL ITCM FLASH: each section of a program with these const
   sed -n 's/^#define M_ROM_\([A-Z]*\)_BYTES \([1-9][0-9]*\)ULL/\1 \2/p; s/^#define M_BANK_\([A-Z]*\)_BYTES \([1-9][0-9]*\)ULL/\1 \2/p' $work/m.h |
     tr A-Z a-z | sed 's/^itcm/itcm_const/; s/^/./' | sort >$work/counted
   same "$1: the linker's sections" $work/counted $work/linked
+  # the image is as large, and in FLASH
+  arm-none-eabi-objdump -h $work/linked.elf | awk '$2 == ".itcm_const" && $5 ~ /^080/ { print $3 }' >$work/linked
+  sed -n 's/^#define M_ROM_FLASH_IMAGE_BYTES \([0-9]*\)ULL/\1/p' $work/m.h | xargs printf '%08x\n' >$work/counted
+  same "$1: the image" $work/counted $work/linked
 }
 if have arm-none-eabi-gcc; then
   linked tests/golden/tflite/ic_i8io.tflite 8KiB 12KiB

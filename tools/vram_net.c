@@ -600,6 +600,9 @@ int net_command(int argc, char **argv) {
   n.j.model = n.path;
   if (executorch_is(n.path))
     return net_executorch(&n);
+  if (n.wants_tflm && (n.banks.o.nbank || n.roms.o.nbank))
+    return cmd_bad("TensorFlow Lite Micro has one arena: not with --tflm",
+                   n.banks.o.nbank ? "--bank" : "--rom", NULL);
   if (n.wants_tflm)
     return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
   status = model_read(n.path, &n.j, &text, &len);

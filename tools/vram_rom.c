@@ -136,13 +136,15 @@ static int roms_too_large(const net_roms *r, const char *path, uint64_t total,
 static int roms_choose(net_roms *r, const char *path) {
   const size_t n = (size_t)r->count + 1;
   uint64_t *const bytes = (uint64_t *)malloc(n * (2 * sizeof *bytes + sizeof(uint32_t)));
-  uint64_t *const accesses = bytes ? bytes + n : NULL, need, total = 0;
-  uint32_t *const memory = bytes ? (uint32_t *)(void *)(accesses + n) : NULL, i;
+  uint64_t *accesses, need, total = 0;
+  uint32_t *memory, i;
   vram_error err;
   void *scratch;
   int status = FITS;
   if (!bytes)
     return cmd_no_memory();
+  accesses = bytes + n;
+  memory = (uint32_t *)(void *)(accesses + n);
   for (i = 0; i < r->count; i++) {
     total += bytes[i] = r->constant[i].bytes;
     accesses[i] = r->constant[i].accesses;
