@@ -139,10 +139,12 @@ VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, 
    then left, and so on. Sizes are rounded up, and it is not, where there are more than 2^24 sums of
    bytes (64 MiB of multiples of 4), or sums times constants are more than 2^29; and where next to
    nothing is left free, the search for a way to fit them at all may end before.
-     VRAM_ERR_LIMIT     they do not fit, by rom->over_bytes (of all, or of constant err->line - 1;
-   0: there are bytes enough, but not for whole constants). Or more than 1,536 VRAM_ERR_OVERFLOW
-   bytes or accesses that add up to more than VRAM_MAX_BYTES VRAM_ERR_VALUE     no memories, an
-   image that is in none, or in one before VRAM_ERR_MEMORY    scratch is too small */
+     VRAM_ERR_LIMIT     they do not fit, by rom->over_bytes: all of them, or constant err->line - 1
+                        alone; 0: there are bytes enough, but not for whole constants. Or they are
+                        more than 1,536
+     VRAM_ERR_OVERFLOW  bytes or accesses that add up to more than VRAM_MAX_BYTES
+     VRAM_ERR_VALUE     no memories, an image that is in none, or in one before
+     VRAM_ERR_MEMORY    scratch is too small */
 typedef struct vram_rom_options {
   uint64_t capacity[VRAM_ARENA_BANKS]; /* bytes; VRAM_MAX_BYTES: without a limit */
   uint32_t image[VRAM_ARENA_BANKS]; /* RAM that is filled at start: 1 + the memory that keeps what
