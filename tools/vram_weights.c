@@ -168,10 +168,6 @@ static scale_of activation(weights_job *w, const vram_file_name *x) {
   return s;
 }
 
-static int is_op(const vram_file_node *n, const char *op) {
-  return strlen(op) == n->op_len && !memcmp(op, n->op, n->op_len);
-}
-
 /* What the sum of products is multiplied by. With one scale for all of a matrix, TFLite rounds the
    product of the scales to a float (GetQuantizedConvolutionMultipler of
    tensorflow/lite/kernels/kernel_util.cc); in all other operators it does not
@@ -179,7 +175,7 @@ static int is_op(const vram_file_node *n, const char *op) {
 static double number_of(const vram_file_node *n, const vram_file_tensor *t, double x, double w,
                         double y) {
   volatile float product = (float)(x * w); /* that of two floats is exact in a double */
-  return (is_op(n, "FULLY_CONNECTED") && t->scales == 1 ? (double)product : x * w) / y;
+  return (model_is_op(n, "FULLY_CONNECTED") && t->scales == 1 ? (double)product : x * w) / y;
 }
 
 /* Multipliers and shifts, one for each scale of the weights. */
@@ -248,9 +244,9 @@ static void put_name(FILE *f, const char *name, uint32_t len) {
 
 /* All constants of an operator that are no sizes, axes or the like. */
 static int put_operator(weights_job *w, const vram_file_node *n, uint32_t number) {
-  const int is_conv =
-                is_op(n, "CONV_2D") || is_op(n, "DEPTHWISE_CONV_2D") || is_op(n, "FULLY_CONNECTED"),
-            is_transposed = is_op(n, "TRANSPOSE_CONV");
+  const int is_conv = model_is_op(n, "CONV_2D") || model_is_op(n, "DEPTHWISE_CONV_2D") ||
+                      model_is_op(n, "FULLY_CONNECTED"),
+            is_transposed = model_is_op(n, "TRANSPOSE_CONV");
   const vram_net_line *const line = line_of(w, n);
   const vram_file_name *x = n->input, *const data =
                                           is_transposed && x && x->next ? x->next->next : x;

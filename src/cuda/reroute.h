@@ -135,12 +135,12 @@ struct vram__here {
   uint32_t line;
   VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
       : t(of), file(in), function(by), line(at) {}
-  /* binds tighter than what may stand in an argument, but for casts and &, which come first */
+  /* binds as an assignment does: all of an argument is to the right of it, c ? p : q, too */
 #ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
   template <class vram__any>
-  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator->*(vram__any &&x) const {
+  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator|=(vram__any &&x) const {
     (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
     return static_cast<typename vram__passed<vram__any>::type>(x);
   }
@@ -160,15 +160,9 @@ private:
     return nullptr;
   }
 };
-#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
-/* an argument that is alone may be c ? p : q; a comma may be a template's */
-#define VRAM__ALONE(...) ::vram__here(VRAM_CUDA_HERE)->*(__VA_ARGS__)
-#define VRAM__ONLY_9TH(a, b, c, d, e, f, g, h, ninth, ...) ninth
-#define VRAM__ONLY_PICK(...) VRAM__ONLY_9TH(__VA_ARGS__)
-#define VRAM__ONLY(...)                                                                            \
-  VRAM__ONLY_PICK(__VA_ARGS__, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST,    \
-                  VRAM__FIRST, VRAM__FIRST, VRAM__ALONE, ~)                                        \
-  (__VA_ARGS__)
+/* a comma may be a template's, so that the first argument cannot be told from the others here */
+#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE) |= __VA_ARGS__
+#define VRAM__ONLY VRAM__FIRST
 #else
 /* 0 is a pointer only as it stands */
 #define VRAM__ONLY(first)                                                                          \
