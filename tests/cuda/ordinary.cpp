@@ -204,8 +204,32 @@ static void overloads(void) {
   IS(now() == 0);
 }
 
+/* a first argument is any expression */
+static void arguments(void) {
+  float *p, *two[2], *three[3];
+  const int i = 1;
+  const uint32_t line = __LINE__ + 1;
+  CHECK(cudaMalloc(two + i, 1000));
+  IS(line_of("arguments") == line);
+  CHECK(cudaFree(*(two + i)));
+  CHECK(cudaMallocManaged(now() ? &p : three + 2, 1000));
+  IS(line_of("arguments") == line + 3);
+  CHECK(cudaFree(now() ? three[2] : p));
+  IS(now() == 0);
+}
+
+/* no warning that p has no value before */
+cudaError_t fresh(void); /* not only inlined, where it would not be seen */
+cudaError_t fresh(void) {
+  float *p;
+  const cudaError_t e = cudaMalloc(&p, 10);
+  return e == cudaSuccess ? cudaFree(p) : e;
+}
+
 int main() {
   deleters();
+  arguments();
+  CHECK(fresh());
   pointers();
   names();
   overloads();

@@ -18,6 +18,13 @@ static uint64_t held(void) {
   return vram_cuda_memory_allocated(&mine, 0) + vram_cuda_memory_allocated(&mine, VRAM_DEVICE_HOST);
 }
 
+/* no warning that p has no value before */
+int fresh(void); /* not only inlined, where it would not be seen */
+int fresh(void) {
+  void *p;
+  return cudaMalloc(&p, 10) || cudaFree(p);
+}
+
 int main(int argc, char **argv) {
   struct table t = {cudaMalloc, cudaFree};
   vram_cuda_api api;
@@ -29,7 +36,7 @@ int main(int argc, char **argv) {
   memory = malloc((size_t)vram_cuda_tracker_bytes(NULL));
   if (r || vram_cuda_tracker_init(&mine, &api, NULL, memory, vram_cuda_tracker_bytes(NULL), NULL))
     return 1;
-  good = !cudaMalloc(p, 1000) && !cudaHostAlloc(&p[1], 100, 0);
+  good = !fresh() && !cudaMalloc(p, 1000) && !cudaHostAlloc(&p[1], 100, 0);
   good = good && held() == 1100 && !cudaFree(*p) && !cudaFreeHost(p[1]) && held() == 0;
   line = __LINE__ + 1;
   good = good && !t.cudaMalloc(&q, 500);
