@@ -749,8 +749,9 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
 #define VRAM__CUDA_TEXT_(x) #x
 #define VRAM__CUDA_TEXT(x) VRAM__CUDA_TEXT_(x)
 
-/* The next call by this thread whose first argument is `first` stands here. Gives it back. */
-VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
+/* The next call by this thread whose first argument is `first` stands here. Gives it back. No
+   pointer: a compiler would think that what it points to is read. */
+VRAM_API uintptr_t vram_cuda_here(VRAM_CUDA_SITE, uintptr_t first);
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
@@ -2816,14 +2817,14 @@ typedef struct vram__cuda_told {
 
 static VRAM__THREAD vram__cuda_told vram__cuda_last;
 
-VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first) {
+VRAM_API uintptr_t vram_cuda_here(VRAM_CUDA_SITE, uintptr_t first) {
   vram__cuda_told *l = &vram__cuda_last;
   l->t = t;
   l->file = file;
   l->line = line;
   l->function = function;
-  l->first = (uintptr_t)first;
-  return (void *)(uintptr_t)first;
+  l->first = first;
+  return first;
 }
 
 /* what was told of a call with this argument, once */
@@ -3714,41 +3715,38 @@ struct vram__here {
   uint32_t line;
   VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
       : t(of), file(in), function(by), line(at) {}
-  /* binds as an assignment does: all of an argument is to the right of it, c ? p : q, too */
+  /* binds looser than all that may stand in an argument */
 #ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
   template <class vram__any>
   VRAM__ANYWHERE typename vram__passed<vram__any>::type operator|=(vram__any &&x) const {
-    (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
+    (void)vram_cuda_here(t, file, line, function, address(x, 0));
     return static_cast<typename vram__passed<vram__any>::type>(x);
   }
 
 private:
   /* a pointer or what becomes one, a number, else nothing that CUDA knows */
   template <class vram__any>
-  static auto address(const vram__any &x, int) -> decltype(static_cast<const volatile void *>(x)) {
-    return x;
+  static auto address(const vram__any &x, int)
+      -> decltype(reinterpret_cast<uintptr_t>(static_cast<const volatile void *>(x))) {
+    return reinterpret_cast<uintptr_t>(static_cast<const volatile void *>(x));
   }
   template <class vram__any>
-  static auto address(const vram__any &x, long)
-      -> decltype(reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x))) {
-    return reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x));
+  static auto address(const vram__any &x, long) -> decltype(static_cast<uintptr_t>(x)) {
+    return static_cast<uintptr_t>(x);
   }
-  template <class vram__any> static const volatile void *address(const vram__any &, ...) {
-    return nullptr;
-  }
+  template <class vram__any> static uintptr_t address(const vram__any &, ...) { return 0; }
 };
-/* a comma may be a template's, so that the first argument cannot be told from the others here */
+/* only before it: a comma in an argument may be a template's */
 #define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE) |= __VA_ARGS__
-#define VRAM__ONLY VRAM__FIRST
+#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
 #else
 /* 0 is a pointer only as it stands */
 #define VRAM__ONLY(first)                                                                          \
   __builtin_choose_expr(                                                                           \
       __builtin_types_compatible_p(__typeof__(first), int) && __builtin_constant_p(first), first,  \
-      (__typeof__(1 ? (first) : (first)))(uintptr_t)vram_cuda_here(                                \
-          VRAM_CUDA_HERE, (const void *)(uintptr_t)(first)))
+      (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE, (uintptr_t)(first)))
 #define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
 #endif
 
