@@ -11,6 +11,9 @@ typedef struct watch_process {
   unsigned pid;
   unsigned types; /* bits: compute, graphics, mps */
   uint64_t used;
+  uint64_t busy, bandwidth, encoder, decoder; /* percent of the device, in the last seconds */
+  uint64_t cpu, host; /* percent of one processor since the last look; bytes that are resident */
+  uint64_t ticks;     /* of a processor, so far */
   char name[64], command[1024], user[40];
 } watch_process;
 
@@ -38,6 +41,8 @@ typedef enum watch_order {
   WATCH_BY_PID,
   WATCH_BY_USER,
   WATCH_BY_COMMAND,
+  WATCH_BY_BUSY,
+  WATCH_BY_CPU,
   WATCH_ORDERS
 } watch_order;
 
@@ -51,6 +56,7 @@ typedef struct watch_state {
   char driver[80], cuda[24], error[240];
   watch_device *device;
   size_t ndevice;
+  double at; /* of the last look, in seconds */
 } watch_state;
 
 /* 1: NVML is open and ready; 0: s->error says why not. */
@@ -60,6 +66,7 @@ int watch_look(watch_state *s);
 /* s->error says so. */
 int watch_no_memory(watch_state *s);
 void watch_clear(watch_state *s);
+double watch_seconds(void);
 void watch_close(void);
 
 /* the list, NULL or words that commas divide, has the word */
