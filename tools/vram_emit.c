@@ -450,7 +450,8 @@ static void emit_rom_sum(FILE *f, const net_roms *r, const vram_net *net, const 
     if (pass && sum != r->rom.bytes[rom])
       return;
     if (pass)
-      fprintf(f, "VRAM_STATIC_ASSERT(%s_ROM_%s_BYTES == 0", upper, memory);
+      fprintf(f, "VRAM_STATIC_ASSERT(!%s_%s__same || %s_ROM_%s_BYTES == 0", net->name,
+              net->line[net->nline - 2].y, upper, memory);
     for (i = 0; i < r->count; i++)
       for (k = 0; k + 1 < net->nline && r->constant[i].memory == rom; k++)
         if (!strcmp(r->constant[i].name, net->line[k].y)) {
@@ -463,7 +464,7 @@ static void emit_rom_sum(FILE *f, const net_roms *r, const vram_net *net, const 
 }
 
 /* Which memory the constants of each line are read from. */
-static void emit_roms(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
+static void emit_roms(FILE *f, const emit_job *e, const char *upper) {
   const net_roms *const r = &e->roms;
   char name[96], memory[24];
   uint32_t i;
@@ -489,6 +490,15 @@ static void emit_roms(FILE *f, const emit_job *e, const vram_net *net, const cha
     cmd_upper(r->name[r->constant[i].memory], memory);
     fprintf(f, "#define %s_%s_ROM %s_ROM_%s\n", upper, name, upper, memory);
   }
+}
+
+/* They are within their limits, and as many as their lines have. */
+static void emit_rom_asserts(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
+  const net_roms *const r = &e->roms;
+  char memory[24];
+  uint32_t i;
+  if (r->o.nbank)
+    fprintf(f, "\n/* Memories hold their constants, which are those of their lines. */\n");
   for (i = 0; i < r->o.nbank; i++) {
     cmd_upper(r->name[i], memory);
     if (r->o.capacity[i] < (uint64_t)VRAM_MAX_BYTES)
@@ -507,10 +517,11 @@ static void emit_header(FILE *f, const emit_job *e, const vram_net *net) {
   emit_head(f, e, net, upper);
   fprintf(f, "#ifndef %s_%s_H\n#define %s_%s_H\n\n", upper, guard, upper, guard);
   emit_numbers(f, e, net, upper);
-  emit_roms(f, e, net, upper);
+  emit_roms(f, e, upper);
   emit_places(f, e, net, upper);
   emit_asserts(f, net, upper);
   emit_arena_asserts(f, e, net, upper);
+  emit_rom_asserts(f, e, net, upper);
   if (e->has_flash || e->has_sram) {
     fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS(%s, ", net->name);
     if (e->has_flash)
