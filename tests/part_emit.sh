@@ -126,11 +126,11 @@ changed() { # changed NAME SED TEXT
   program $work/changed.c $work/changed.h
   refuse "$1" "$3" $gcc -std=c11 -I. -fsyntax-only $work/changed.c
 }
-changed "a layer's number changed" 's/^IC_IS(c2, 32,/IC_IS(c2, 31,/' ic_c2_height
+changed "a layer's number changed" 's/^\(IC_IS(.*, c2, \)32,/\131,/' ic_c2_is_not_what_vram_emit_counted
 changed "the sum of weights changed" 's/^\(#define IC_FLASH_BYTES\) .*/\1 81441ULL/' ic_flash_bytes
 changed "two buffers in one place" 's/^\(#define IC_C2_OFFSET\) .*/\1 0ULL/' are_apart
 changed "an arena below what lives" 's/^\(#define IC_ARENA_BYTES\) .*/\1 49136ULL/' ic_arena_is_large_enough
-changed "a line changed" 's/^VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 1)/VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 0)/' ic_c2_params
+changed "a line changed" 's/^VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 1)/VRAM_NET_CONV2D(ic, c2, r1_kept, 16, 3, 3, 1, 1, PAD(1, 1), 0)/' ic_c2_is_not_what_vram_emit_counted
 
 # E2. without vram.h; the plan of lines that are there already, by which VRAM_ASSERT_FITS goes
 printf '#include "%s"\n' $work/b.h >$work/alone.c
@@ -145,6 +145,15 @@ program $work/lines.c tests/embedded/branches.h $work/plan.h
 echo 'VRAM_ASSERT_FITS(branches, 1024, 2240); char v5[VRAM_NET_OFFSET(branches, v5) == BRANCHES_V5_OFFSET ? 1 : -1];' >>$work/lines.c
 cell "lines with their plan" $gcc -std=c11 $CWARN -I. -fsyntax-only $work/lines.c
 refuse "by how much" "vram emit: branches: SRAM 2240 of 2048 bytes: does not fit by 192, the most is alive in v14 (ACTIVATION): 2240" ./vram emit tests/embedded/branches.h --sram 2KiB -o $work/plan.h
+# a plan that is of other lines is one mistake: the first line that has changed
+./vram emit tests/embedded/branches.h -o $work/plan.h
+for change in 's/v6, v5, 11,/v6, v5, 12,/ v6_is_not_what_vram_emit_counted' \
+  's/v5\([,)]\)/w5\1/ v5_is_no_line_after_BEGIN'; do
+  sed "${change% *}" tests/embedded/branches.h >$work/stale.h
+  program $work/stale.c $work/stale.h $work/plan.h
+  refuse "a plan of other lines" "branches_${change##* }" $gcc -std=c11 -I. -fno-diagnostics-show-caret -fsyntax-only $work/stale.c
+  if have gcc && [ "$(wc -l <$work/log)" -gt 10 ]; then bad "$(wc -l <$work/log) lines for a plan of other lines"; else ok; fi
+done
 refuse "a plan of another format" "a header's lines are what they are" ./vram emit tests/embedded/branches.h --format i8
 
 # F. budgets: exit status, and the compiler's word for it
@@ -216,6 +225,15 @@ lines "ids, and weights that are used twice" \
 lines "a product of two values: what it read last goes" \
   "BEGIN F32, 1, 3, 1, 4;KEEP input_kept, input;LINEAR a, input_kept, 4, 1;CUSTOM y, a, 3, 1, 3, 0, 0, 36, 0, 0;KEEP y_kept, y;FROM input_back, y_kept, input_kept;FROM y_back, input_back, y_kept;" \
   "input x f32 [1,3,4]\nlinear a x out_features=4\ntranspose t x dim0=1 dim1=2\nmatmul y a t"
+lines "two inputs, two outputs" \
+  "BEGIN I8, 1, 8, 8, 3;KEEP input_kept, input;INPUT z, input_kept, I8, 1, 1, 10;KEEP z_kept, z;FROM input_back, z_kept, input_kept;CONV2D c, input_back, 4, 3, 3, 1, 1, VALID, 1;GLOBAL_AVG_POOL2D m, c;KEEP m_kept, m;FROM z_back, m_kept, z_kept;LINEAR f, z_back, 4, 1;CONCAT y, f, m_kept;KEEP y_kept, y;LINEAR a, y_kept, 2, 1;OUTPUT a_output, a;FROM y_back, a_output, y_kept;LINEAR b, y_back, 3, 1;" \
+  "input x f32 [1,3,8,8]\ninput z f32 [1,10]\nconv2d c x out_channels=4 kernel_size=3\nmean m c dim=2,3\nlinear f z out_features=4\ncat y m f dim=1\nlinear a y out_features=2\nlinear b y out_features=3\noutput a b" --format i8
+lines "ids and their positions" \
+  "BEGIN IDS32, 1, 4, 1, 1;KEEP input_kept, input;INPUT p, input_kept, IDS32, 4, 1, 1;EMBEDDING b, p, F32, 9, 6;KEEP b_kept, b;FROM input_back, b_kept, input_kept;EMBEDDING a, input_back, F32, 5, 6;ADD_INPLACE y, a, b_kept;" \
+  "input x i64 [1,4]\ninput p i64 [1,4]\nembedding b p num_embeddings=9 embedding_dim=6\nembedding a x num_embeddings=5 embedding_dim=6\nadd y a b"
+lines "rows that an index picks" \
+  "BEGIN I8, 1, 6, 1, 4;CUSTOM y, input, 3, 1, 4, 0, 12, 0, 0, 0;" \
+  "input x f32 [1,6,4]\nbuffer i shape=[3] dtype=i32\nindex_select y x i dim=1" --format i8
 lines "attention, dropout, a loss" \
   "BEGIN F32, 1, 7, 1, 8;SELF_ATTENTION a, input, 2, 2, 4, 1;LAYER_NORM_INPLACE y, a;" \
   "input x f32 [1,7,8]\nmulti_head_attention a x x x num_heads=2 batch_first=1\ndropout d a p=0.1\nlayer_norm y d normalized_shape=8\nmse_loss loss y"
@@ -236,7 +254,7 @@ small() { # small NAME TEXT LINES
   if [ "$(wc -l <$work/log)" = 1 ]; then ok; else bad "$1: not one line"; fi
 }
 small "3d" ":2:1: c (conv3d): no line has three axes" "input x f32 [1,2,4,4,4]\nconv3d c x out_channels=2 kernel_size=3"
-small "two inputs" ": a second input, z: a network of lines has one" "input x f32 [1,2]\ninput z f32 [1,2]\nadd y x z"
+small "two inputs, another batch" ": input z: its batch is not that of the first input" "input x f32 [2,2]\ninput z f32 [3,2]\nlinear a x out_features=3\nlinear b z out_features=3\noutput a b"
 small "indices" ":3:1: t (topk): no line does that" "input x f32 [1,9]\nlinear a x out_features=4\ntopk t,i a k=2"
 small "the batch" ":2:1: m (mean): it works across the batch" "input x f32 [4,6]\nmean m x dim=0\nlinear y m out_features=2"
 refuse "no model" "no model (expected vram emit MODEL" ./vram emit
@@ -254,6 +272,9 @@ refuse "a second model" "a second model 'mlp'" ./vram emit lenet5 mlp
 ./vram emit tests/golden/tflite/ic_i8io.tflite --name ic -o $work/ic.h --weights $work/weights.h --bank DTCM=40KiB --bank SRAM=0
 if [ "$(number $work/ic.h IC_WEIGHT_BYTES)" = 22464 ]; then ok; else bad "a .tflite file of int8 is counted in another format"; fi
 if grep -q 'the line counts' $work/weights.h; then bad "arrays that are not what the line counts"; else ok; fi
+if grep -q '^static const int8_t ic_weights_functional_1_re_lu_1_Relu_linear\[' $work/weights.h; then ok; else bad "arrays are not named after lines"; fi
+./vram emit tests/golden/tflite/ic_i8io.tflite | head -n 1 >$work/found
+if grep -q '^/\* ic_i8io: ' $work/found; then ok; else bad "a network that its file does not name"; fi
 bytes=$(sed -n 's/^static const \(int[0-9]*\)_t [a-z0-9_A-Z]*\[\([0-9]*\)\].*/\1 \2/p' $work/weights.h |
   awk '{ sub("int", "", $1); n += $1 / 8 * $2 } END { print n }')
 if [ "$bytes" = 22464 ]; then ok; else bad "arrays of $bytes bytes, the lines count 22464"; fi

@@ -300,16 +300,36 @@ static void put_number(making *m, uint64_t n) {
   put(m, at);
 }
 
+/* Where texts are, + 1, by their hashes; those that found no slot are looked for one by one. */
+enum { SLOTS = 1 << 15, SLOTS_TRIED = 64 };
+static uint32_t text_slot[SLOTS];
+static uint32_t texts_beside; /* where the first of those is, + 1 */
+
 /* The text's place + 1, the same for the same text; 0: no room, or nothing was put. */
 static uint32_t made(const making *m) {
-  uint32_t at;
+  uint32_t hash = UINT32_C(2166136261), at, i, *slot = NULL; /* FNV-1a */
   if (!m->room || !m->n)
     return 0;
   m->text[m->n] = 0;
-  for (at = 0; at < section->texts; at += (uint32_t)strlen(texts() + at) + 1)
-    if (!strcmp(texts() + at, m->text))
-      return at + 1;
+  for (i = 0; i < m->n; i++)
+    hash = (hash ^ (unsigned char)m->text[i]) * UINT32_C(16777619);
+  for (i = 0; i < SLOTS_TRIED; i++) {
+    slot = &text_slot[((hash ^ hash >> 16) + i) % SLOTS];
+    if (!*slot)
+      break;
+    if (!strcmp(texts() + *slot - 1, m->text))
+      return *slot;
+  }
+  at = section->texts;
+  if (i == SLOTS_TRIED && !texts_beside)
+    texts_beside = at + 1;
+  else if (i == SLOTS_TRIED)
+    for (at = texts_beside - 1; at < section->texts; at += (uint32_t)strlen(texts() + at) + 1)
+      if (!strcmp(texts() + at, m->text))
+        return at + 1;
   section->texts += m->n + 1;
+  if (i < SLOTS_TRIED)
+    *slot = at + 1;
   return at + 1;
 }
 
@@ -331,11 +351,14 @@ const char *text_of_section(const char *text) {
   return text_at(at);
 }
 
+static uint32_t ranges_before;           /* names that the parent of this process lost */
 static uint32_t range_text[RANGE_NAMES]; /* places of their names in the section, + 1 */
 
 const char *tag_here(void) {
   uint32_t number, at;
   const char *name = track() ? range_now(&number) : NULL;
+  if (section)
+    section->names_lost = vram_cuda_nvtx_lost() - ranges_before;
   if (!name)
     return NULL;
   at = __atomic_load_n(&range_text[number], __ATOMIC_ACQUIRE);
@@ -484,6 +507,7 @@ static uint32_t new_owner(vram_ledger *l, uint32_t n, const char *tag) {
   making m;
   if (owner == UINT32_MAX && tag && l->nowner > RUN_OWNERS / 2) { /* the rest is for callers */
     tag = NULL;
+    section->tags_lost++;
     owner = owner_at(l, n, tag);
   }
   if (owner != UINT32_MAX)
@@ -1238,6 +1262,9 @@ static void forked(void) {
   pthread_mutex_init(&site_lock, NULL);
   pthread_mutex_init(&report_lock, NULL);
   forget_range_lock();
+  ranges_before = vram_cuda_nvtx_lost();
+  memset(text_slot, 0, sizeof text_slot);
+  texts_beside = 0;
   inside = asking = pools = 0;
   memset(site, 0, sizeof site);
   memset(range_text, 0, sizeof range_text);

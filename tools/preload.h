@@ -46,7 +46,8 @@ typedef struct run_section {
   uint32_t ended; /* 1: by exit() */
   char command[512];
   uint32_t texts, reports, last;
-  char report[RUN_REPORT]; /* the last report of a failed allocation */
+  uint32_t names_lost, tags_lost; /* of ranges: no room for the name, for a caller in it */
+  char report[RUN_REPORT];        /* the last report of a failed allocation */
   vram_cuda_tracker tracker;
 } run_section;
 

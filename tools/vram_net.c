@@ -1,6 +1,7 @@
 /* vram estimate --embedded: a network for a microcontroller, line by line. */
 #include "vram_net.h"
 #include "vram_arena.h"
+#include "vram_model.h"
 
 typedef struct net_job {
   job j;
@@ -186,18 +187,29 @@ static int net_lines(net_job *n, const char *text, size_t len) {
   return FITS;
 }
 
+/* A name that converters give to any graph. */
+static int net_name_is_any(const char *name) {
+  static const char *const any[] = {"main",      "main_graph", "tflite", "onnx",
+                                    "torch_jit", "tf2onnx",    NULL};
+  uint32_t i;
+  for (i = 0; any[i]; i++)
+    if (!strcmp(name, any[i]))
+      return 1;
+  return 0;
+}
+
 void net_name(const char *model, const vram_graph *g, char *to) {
+  const vram_file_format kind = model_sniff(model);
   char from[256];
   const char *base = strrchr(model, '/');
   char *c;
   if (*to)
     return;
-  if (g->name_len)
-    snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name);
-  else
+  snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name_len ? g->name : "");
+  if (!*from || ((kind == VRAM_FILE_TFLITE || kind == VRAM_FILE_ONNX) && net_name_is_any(from)))
     snprintf(from, sizeof from, "%s", base ? base + 1 : model);
   c = strrchr(from, '.');
-  if (c && !strcmp(c, ".vram"))
+  if (c && (!strcmp(c, ".vram") || !strcmp(c, ".tflite") || !strcmp(c, ".onnx")))
     *c = 0;
   cmd_identifier(from, to + 4, 41);
   if (to[4] >= 'A' && to[4] <= 'z')
@@ -282,11 +294,21 @@ static int net_plan(net_job *n) {
 
 /* ---- output ---- */
 
-/* A row of the table: name, op, then 10 numbers. */
-#define NET_HEAD "%-16s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n"
+/* A row of the table: width of names, name, op, then 10 numbers. */
+#define NET_HEAD "%-*s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n"
 #define NET_ROW                                                                                    \
-  "%-16s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64        \
+  "%-*s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64         \
   " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n"
+
+/* Columns for the longest name of a line. */
+static int net_name_width(const vram_net *net) {
+  size_t most = 16;
+  uint32_t i;
+  for (i = 0; i + 1 < net->nline; i++) /* END has none */
+    if (strlen(net->line[i].y) > most)
+      most = strlen(net->line[i].y);
+  return (int)most;
+}
 
 /* `name (OP)` */
 static const char *net_line_name(const vram_net_line *l, char *to, size_t cap) {
@@ -319,16 +341,17 @@ static uint64_t net_accesses(const vram_net *net, uint32_t k) {
 /* Where each buffer lies, and what is read and written in each memory. */
 static void net_banks_text(const net_job *n) {
   const vram_net *const net = &n->net;
+  const int width = net_name_width(net);
   uint32_t i;
-  printf("\n%s%-16s %12s %9s %9s %12s%s\n", cmd_bold, "buffer", "bank", "offset", "bytes",
+  printf("\n%s%-*s %12s %9s %9s %12s%s\n", cmd_bold, width, "buffer", "bank", "offset", "bytes",
          "accesses", cmd_plain);
   for (i = 0; i < net->nline; i++) {
     const vram_net_line *const l = net->line + i;
     if (l->owner == i && l->accesses)
-      printf("%-16s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", l->y, n->banks.name[l->bank],
-             l->offset, net->buffer[l->buffer].bytes, l->accesses);
+      printf("%-*s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", width, l->y,
+             n->banks.name[l->bank], l->offset, net->buffer[l->buffer].bytes, l->accesses);
     if (l->scratch_buffer != VRAM_NO_BUFFER)
-      printf("%-16s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", "  its scratch",
+      printf("%-*s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", width, "  its scratch",
              n->banks.name[l->scratch_bank], l->scratch_offset, l->scratch_bytes,
              2 * l->scratch_bytes);
   }
@@ -375,16 +398,18 @@ static void net_budget(const net_job *n, const char *what, uint64_t bytes, uint6
 static void net_text(const net_job *n) {
   const vram_net *net = &n->net;
   const vram_net_line *l = net->line;
+  const int width = net_name_width(net);
   char name[VRAM_MAX_NAME + 32];
   uint32_t i;
   printf("%s%s%s  %s  batch %" PRIu64 "  buffers aligned to %" PRIu64 "  kernels %s\n\n", cmd_bold,
          net->name, cmd_plain, vram_format_name(l->format), l->n, net->align,
          vram_kernels_name(net->kernels));
-  printf("%s" NET_HEAD "%s", cmd_bold, "line", "op", "h", "w", "c", "params", "MACs", "weights",
-         "flash", "output", "scratch", "live", cmd_plain);
+  printf("%s" NET_HEAD "%s", cmd_bold, width, "line", "op", "h", "w", "c", "params", "MACs",
+         "weights", "flash", "output", "scratch", "live", cmd_plain);
   for (i = 0; i + 1 < net->nline; i++, l++)
-    printf(NET_ROW, l->y, vram_line_name(l->kind), l->height, l->width, l->channels, l->params,
-           l->macs, l->weight_bytes, l->flash_bytes, l->out_bytes, l->scratch_bytes, l->live_bytes);
+    printf(NET_ROW, width, l->y, vram_line_name(l->kind), l->height, l->width, l->channels,
+           l->params, l->macs, l->weight_bytes, l->flash_bytes, l->out_bytes, l->scratch_bytes,
+           l->live_bytes);
   printf("\n%-16s %12" PRIu64 "\n", "parameters", net->params);
   printf("%-16s %12" PRIu64 "\n", "MACs", net->macs);
   printf("%-16s %12" PRIu64 " bytes\n", "weights", net->weight_bytes);

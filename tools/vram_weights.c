@@ -12,7 +12,7 @@ typedef struct weights_job {
   const model_file *m;
   FILE *from, *to;
   uint64_t bytes; /* of the arrays of one operator */
-  uint8_t *taken; /* by line: an operator of the file has it */
+  uint32_t next;  /* line that the operators to come may have */
 } weights_job;
 
 /* A dtype of the file as a type of C, and the bytes of one element in an array; NULL: none. */
@@ -168,10 +168,6 @@ static scale_of activation(weights_job *w, const vram_file_name *x) {
   return s;
 }
 
-static int is_op(const vram_file_node *n, const char *op) {
-  return strlen(op) == n->op_len && !memcmp(op, n->op, n->op_len);
-}
-
 /* What the sum of products is multiplied by. With one scale for all of a matrix, TFLite rounds the
    product of the scales to a float (GetQuantizedConvolutionMultipler of
    tensorflow/lite/kernels/kernel_util.cc); in all other operators it does not
@@ -179,7 +175,7 @@ static int is_op(const vram_file_node *n, const char *op) {
 static double number_of(const vram_file_node *n, const vram_file_tensor *t, double x, double w,
                         double y) {
   volatile float product = (float)(x * w); /* that of two floats is exact in a double */
-  return (is_op(n, "FULLY_CONNECTED") && t->scales == 1 ? (double)product : x * w) / y;
+  return (model_is_op(n, "FULLY_CONNECTED") && t->scales == 1 ? (double)product : x * w) / y;
 }
 
 /* Multipliers and shifts, one for each scale of the weights. */
@@ -208,31 +204,44 @@ static int put_scales(weights_job *w, const vram_file_node *n, const vram_file_n
 
 /* ---- operators ---- */
 
-/* Is this name of the text made of that of the file (`;` and the like are `_` there:
-   src/convert/draft.c)? */
-static int is_name_of(const char *text, const char *name, uint32_t len) {
+/* Is this name of the text made of that of the file, as src/convert/draft.c makes them: up to the
+   first `;`, other letters are `_`; numbered: with a number behind it, because another value had
+   that name. */
+static int is_name_of(const char *text, const char *name, uint32_t len, int numbered) {
   uint32_t i;
+  for (i = 0; i < len && (!i || name[i] != ';'); i++)
+    ;
+  len = i;
   while (len && *name == '/')
     name++, len--;
+  if (len && *text == '_' && (!cmd_is_word(*name) || (*name >= '0' && *name <= '9')))
+    text++; /* a name begins with a letter */
   for (i = 0; i < len && text[i]; i++)
     if (text[i] != (cmd_is_word(name[i]) || (name[i] && strchr("_./", name[i])) ? name[i] : '_'))
       return 0;
-  return i == len && (!text[i] || !strcmp(text + i, ".linear"));
+  if (i < len) /* of a long name there is its beginning */
+    return i >= 200;
+  text += strncmp(text + i, ".linear", 7) ? i : i + 7;
+  if (numbered && *text == '_' && text[1])
+    text += 1 + strspn(text + 1, "0123456789");
+  return !*text;
 }
 
+/* Operators and lines are in the same order. */
 static const vram_net_line *line_of(weights_job *w, const vram_file_node *n) {
   char name[MAX_NODE_NAME];
-  uint32_t i;
-  for (i = 0; i < w->net->nline; i++) {
-    const vram_net_line *const l = w->net->line + i;
-    if (!l->node || !l->weight_bytes || w->taken[i])
-      continue;
-    vram_node_name(l->node, name, sizeof name);
-    if (is_name_of(name, n->name, n->name_len)) {
-      w->taken[i] = 1;
-      return l;
+  uint32_t i, numbered;
+  for (numbered = 0; numbered < 2; numbered++)
+    for (i = w->next; i < w->net->nline; i++) {
+      const vram_net_line *const l = w->net->line + i;
+      if (!l->node || !l->weight_bytes)
+        continue;
+      vram_node_name(l->node, name, sizeof name);
+      if (is_name_of(name, n->name, n->name_len, (int)numbered)) {
+        w->next = i + 1;
+        return l;
+      }
     }
-  }
   return NULL;
 }
 
@@ -248,9 +257,9 @@ static void put_name(FILE *f, const char *name, uint32_t len) {
 
 /* All constants of an operator that are no sizes, axes or the like. */
 static int put_operator(weights_job *w, const vram_file_node *n, uint32_t number) {
-  const int is_conv =
-                is_op(n, "CONV_2D") || is_op(n, "DEPTHWISE_CONV_2D") || is_op(n, "FULLY_CONNECTED"),
-            is_transposed = is_op(n, "TRANSPOSE_CONV");
+  const int is_conv = model_is_op(n, "CONV_2D") || model_is_op(n, "DEPTHWISE_CONV_2D") ||
+                      model_is_op(n, "FULLY_CONNECTED"),
+            is_transposed = model_is_op(n, "TRANSPOSE_CONV");
   const vram_net_line *const line = line_of(w, n);
   const vram_file_name *x = n->input, *const data =
                                           is_transposed && x && x->next ? x->next->next : x;
@@ -303,10 +312,8 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
   w.from = status ? NULL : fopen(m.path, "rb");
   if (!status && !w.from)
     status = cmd_cannot("open", m.path, USAGE);
-  if (!status) {
-    w.taken = (uint8_t *)calloc((size_t)net->nline + 1, 1);
-    status = w.taken ? cmd_output_open(&out, path) : cmd_no_memory();
-  }
+  if (!status)
+    status = cmd_output_open(&out, path);
   if (!status) {
     w.to = out.file;
     fprintf(
@@ -327,7 +334,6 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
   }
   if (w.from)
     fclose(w.from);
-  free(w.taken);
   model_file_close(&m);
   return status;
 }

@@ -214,6 +214,15 @@
 #define VRAM__NET_NOT_KEPT(k)                                                                      \
   VRAM__E(k##_kept_from, VRAM_U(0)), VRAM__E(k##_kept_to, VRAM_U(0)),                              \
       VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0, k##_opened = 0
+/* a plan is for line q; without it the plan's figures of it are not checked */
+#define VRAM__NET_PLANS(q)                                                                         \
+  VRAM__NET_NEEDS(                                                                                 \
+      q##_is_no_line_after_BEGIN, q##_is_planned,                                                  \
+      VRAM__NET_CONSTANTS(VRAM__E(q##_bytes, VRAM_U(1)), VRAM__E2(q##_macs, VRAM_U(1)),            \
+                          VRAM__COPY(q##_params, q##_bytes), VRAM__COPY(q##_weights, q##_bytes),   \
+                          VRAM__COPY(q##_flash, q##_bytes), VRAM__COPY(q##_scratch, q##_bytes),    \
+                          VRAM__COPY(q##_state, q##_bytes), VRAM__COPY(q##_live, q##_bytes));      \
+      VRAM__NET_LOST(q))
 /* what a line reads of another one, as if that were one byte */
 #define VRAM__NET_LOST(p)                                                                          \
   VRAM__NET_CONSTANTS(                                                                             \
