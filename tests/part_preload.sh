@@ -484,6 +484,22 @@ net::Tensor"
       equal "stripped: offsets" 3 "$(grep -c 'x cudaMalloc  *0  *names_bare+0x[0-9a-f]* *$' "$work/report")"
     else skip "no objcopy or nothing that knows lines: separate debug files"; fi
   fi
+  # who called CUDA's templates and a runtime that is linked statically, and not they
+  source=tests/preload/wrapped.cpp
+  for how in "" -DLINKED; do
+    if ! g++ -g -O0 -w -isystem tests/cuda/include $how -o "$work/wrapped" $source \
+      $([ -n "$how" ] || echo "$work/libcudart.so.13") -ldl >"$work/log" 2>&1; then
+      skip "no g++: callers of templates"
+      continue
+    fi
+    tool run --report "$work/report" -- ./wrapped >"$work/log" 2>&1
+    equal "callers of templates $how: exit status" 0 $?
+    sed -i 's/ x cuMemAlloc / x cudaMalloc /; s/main::.*lambda.*/a lambda/; s/operator()\( const\)*$/a lambda/' "$work/report"
+    named "callers of templates $how" "$(line $source 'a lambda') a lambda
+$(line $source cache) cache
+$(line $source ours) ours
+$(line $source weights) weights"
+  done
   # Python: of this interpreter
   python=${PYTHON:-python3} source=tests/preload/frames.py
   if ! have "$python" || ! "$python" -c 'import sys; sys.exit(not (3, 8) <= sys.version_info < (3, 16))' 2>/dev/null; then

@@ -565,7 +565,7 @@ static void symbols_shorten(char *name) {
   const size_t n = strlen(name);
   char *end = strrchr(name, ')'), *at = end;
   int depth = 0;
-  if (!end || !symbols_may_follow(end + 1) || (n > 10 && !strcmp(name + n - 10, "operator()")))
+  if (!end || !symbols_may_follow(end + 1) || (n >= 10 && !strcmp(name + n - 10, "operator()")))
     return;
   for (; at > name; at--) {
     depth += *at == ')' ? 1 : *at == '(' ? -1 : 0;
