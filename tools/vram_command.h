@@ -104,7 +104,8 @@ int cmd_in(const char *word, const char *list);
 /* The same, in whatever case. */
 int cmd_field_is(const field *f, const char *list);
 char cmd_lower(char c);
-int cmd_is_word(char c); /* a letter or a digit */
+void cmd_upper(const char *s, char *to); /* capitals, in as many bytes */
+int cmd_is_word(char c);                 /* a letter or a digit */
 /* Letters, digits and _: never two _ in a row, none at either end. */
 void cmd_identifier(const char *s, char *to, size_t cap);
 /* 1: a size like 24GiB, 80e9 is not one */

@@ -80,6 +80,8 @@ int model_config_open(model_file *m, const char *path);
 
 /* Files of this format are graphs: commands take them as they take a text. */
 int model_is_graph(vram_file_format format);
+/* The operator of a file is that one. */
+int model_is_op(const vram_file_node *n, const char *op);
 /* A config.json of transformers, or a folder with one. */
 int model_has_config(const char *path);
 struct job; /* vram_job.h */
