@@ -1,6 +1,6 @@
 /* >>tflm/cmsis    kernels of CMSIS-NN in TensorFlow Lite Micro
-   From tensorflow/lite/micro/kernels/cmsis_nn (Init, Prepare), built with
-   KERNELS_OPTIMIZED_FOR_SPEED, TFLM's default. All other operators have TFLM's own kernels. */
+   From tensorflow/lite/micro/kernels/cmsis_nn (Init, Prepare). All other operators have TFLM's own
+   kernels. */
 #include "tflm/tflm.h"
 
 /* RequestScratchBufferInArena, where there is anything to request. */
@@ -98,8 +98,16 @@ static VRAM__TFLM_RULE(cmsis_deconv) {
 
 static int vram__tflm_mve(const vram__tflm_run *r) { return r->kernels == VRAM_KERNELS_MVE; }
 
+/* Sums of the rows of constant kernels, which the kernels for MVE need. */
+static void vram__tflm_cmsis_sums(vram__tflm_run *r, uint64_t rows) {
+  if (vram__tflm_mve(r) && r->goal == VRAM_TFLM_FOR_SPEED)
+    vram__tflm_kernel_keep(r, 4 * rows);
+  else if (vram__tflm_mve(r))
+    vram__tflm_scratch(r, 4 * rows);
+}
+
 /* More than two axes are a 1x1 convolution, whose multipliers for each channel are made up in
-   scratch. Sums of a kernel's rows are kept where they are constant, else made in scratch. */
+   scratch. */
 static VRAM__TFLM_RULE(cmsis_linear) {
   const vram__tflm_value *const filter = vram__tflm_need(r, r->node->input, 1, 1),
                                 *const bias = vram__tflm_of(r, r->node->input, 2);
@@ -112,8 +120,8 @@ static VRAM__TFLM_RULE(cmsis_linear) {
   if (y->ndim > 2 && in % 4 == 0) {
     if (filter->scales <= 1)
       vram__tflm_scratch(r, 8 * out);
-  } else if (vram__tflm_mve(r) && filter->is_constant && (!bias || bias->is_constant))
-    vram__tflm_kernel_keep(r, 4 * out);
+  } else if (filter->is_constant && (!bias || bias->is_constant))
+    vram__tflm_cmsis_sums(r, out);
   else if (vram__tflm_mve(r))
     vram__tflm_scratch(r, 4 * out);
 }
@@ -144,11 +152,10 @@ static VRAM__TFLM_RULE(cmsis_lstm) {
     vram__tflm_scratch(r, state->bytes);
 }
 
-/* Sums of the features' kernels. */
 static VRAM__TFLM_RULE(cmsis_svdf) {
   vram__tflm_rule_svdf(r, x, y);
-  if (x->dtype == VRAM_I8 && vram__tflm_mve(r))
-    vram__tflm_kernel_keep(r, 4 * vram__tflm_axis(vram__tflm_need(r, r->node->input, 1, 1), 0));
+  if (x->dtype == VRAM_I8)
+    vram__tflm_cmsis_sums(r, vram__tflm_axis(vram__tflm_need(r, r->node->input, 1, 1), 0));
 }
 
 static VRAM__TFLM_RULE(cmsis_avg_pool) {
@@ -173,12 +180,21 @@ static const vram__tflm_kernel vram__tflm_cmsis_kernels[] = {
     VRAM__CMSIS_KERNEL(SVDF, SVDF, cmsis_svdf, 40, 48, "01234a!"),
     VRAM__CMSIS_KERNEL(TRANSPOSE_CONV, TransposeConv, cmsis_deconv, 76, 88, "a21!(213a"),
     VRAM__CMSIS_KERNEL(UNIDIRECTIONAL_SEQUENCE_LSTM, UnidirectionalSequenceLSTM, cmsis_lstm, 912, 1008, "*a!"),
+};
+/* for size: what differs */
+static const vram__tflm_kernel vram__tflm_cmsis_small[] = {
+    VRAM__CMSIS_KERNEL(SVDF, SVDF, cmsis_svdf, 44, 48, "01234a!"),
 #undef VRAM__CMSIS_KERNEL
 };
 /* clang-format on */
 
-VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len) {
+VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len,
+                                                      vram_tflm_goal goal) {
   uint32_t i;
+  if (goal == VRAM_TFLM_FOR_SIZE)
+    for (i = 0; i < sizeof vram__tflm_cmsis_small / sizeof *vram__tflm_cmsis_small; i++)
+      if (vram__text_is(name, len, vram__tflm_cmsis_small[i].name))
+        return vram__tflm_cmsis_small + i;
   for (i = 0; i < sizeof vram__tflm_cmsis_kernels / sizeof *vram__tflm_cmsis_kernels; i++)
     if (vram__text_is(name, len, vram__tflm_cmsis_kernels[i].name))
       return vram__tflm_cmsis_kernels + i;

@@ -27,23 +27,17 @@ static const vram__tflm_kernel vram__tflm_older[] = {
 };
 /* clang-format on */
 
-/* As they are today. */
-static const char *const vram__tflm_same_2024[] = {"ADD",        "AVERAGE_POOL_2D",
-                                                   "CONV_2D",    "DEPTHWISE_CONV_2D",
-                                                   "DEQUANTIZE", "FULLY_CONNECTED",
-                                                   "LOGISTIC",   "MAX_POOL_2D",
-                                                   "MUL",        "PAD",
-                                                   "QUANTIZE",   "RELU",
-                                                   "RELU6",      "RESHAPE",
-                                                   "SOFTMAX"};
+/* Not there yet. */
+static const char *const vram__tflm_newer[] = {"DYNAMIC_UPDATE_SLICE", "REDUCE_ALL", "REDUCE_MIN",
+                                               "REVERSE_V2"};
 
 VRAM__FN const vram__tflm_kernel *vram__tflm_older_of(const char *name, uint32_t len) {
   uint32_t i;
   for (i = 0; i < sizeof vram__tflm_older / sizeof *vram__tflm_older; i++)
     if (vram__text_is(name, len, vram__tflm_older[i].name))
       return vram__tflm_older + i;
-  for (i = 0; i < sizeof vram__tflm_same_2024 / sizeof *vram__tflm_same_2024; i++)
-    if (vram__text_is(name, len, vram__tflm_same_2024[i]))
-      return vram__tflm_kernel_of(name, len);
-  return NULL;
+  for (i = 0; i < sizeof vram__tflm_newer / sizeof *vram__tflm_newer; i++)
+    if (vram__text_is(name, len, vram__tflm_newer[i]))
+      return NULL;
+  return vram__tflm_kernel_of(name, len);
 }

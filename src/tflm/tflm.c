@@ -216,7 +216,7 @@ static const vram__tflm_kernel *vram__tflm_find(vram__tflm_run *r, const vram_fi
   if (vram__text_is(n->domain, n->domain_len, "tflite"))
     k = r->version == VRAM_TFLM_2024_11   ? vram__tflm_older_of(n->op, n->op_len)
         : r->kernels == VRAM_KERNELS_NONE ? vram__tflm_kernel_of(n->op, n->op_len)
-                                          : vram__tflm_cmsis_of(n->op, n->op_len);
+                                          : vram__tflm_cmsis_of(n->op, n->op_len, r->goal);
   if (!k)
     vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
                     "no kernel of TensorFlow Lite Micro whose memory is known");
@@ -410,10 +410,13 @@ VRAM_API uint64_t vram_tflm_bytes(const vram_file *f) {
 static vram_result vram__tflm_check(vram__tflm_run *r, const vram_tflm_options *o) {
   const vram_file_value *const graphs = vram_file_get(r->f, "subgraphs", 9);
   if (r->f->format != VRAM_FILE_TFLITE || o->target >= VRAM_TFLM_TARGET_COUNT ||
-      o->kernels >= VRAM_KERNELS_COUNT)
+      o->kernels >= VRAM_KERNELS_COUNT || o->goal >= VRAM_TFLM_GOAL_COUNT)
     return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED, "no TFLite file, or no such target");
   if (o->kernels != VRAM_KERNELS_NONE && o->target == VRAM_TFLM_PYTHON)
     return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED, "the wheel has no kernels of CMSIS-NN");
+  if (o->goal && o->kernels == VRAM_KERNELS_NONE)
+    return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
+                           "TFLM's own kernels are the same for size and for speed");
   if (o->version && (o->version >= VRAM_TFLM_VERSION_COUNT || o->kernels != VRAM_KERNELS_NONE ||
                      o->target == VRAM_TFLM_PYTHON))
     return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
@@ -442,6 +445,7 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
   r.target = (uint32_t)o->target;
   r.kernels = o->kernels;
   r.version = o->version;
+  r.goal = o->goal;
   r.abi = vram__tflm_abis + r.target;
   r.room = nbuffer - r.nvalue;
   t->node =
@@ -483,4 +487,8 @@ VRAM_API const char *vram_tflm_target_name(uint32_t target) {
 
 VRAM_API const char *vram_tflm_version_name(uint32_t version) {
   return version == VRAM_TFLM_2026_08 ? "2026-08" : version == VRAM_TFLM_2024_11 ? "2024-11" : "?";
+}
+
+VRAM_API const char *vram_tflm_goal_name(uint32_t goal) {
+  return goal == VRAM_TFLM_FOR_SPEED ? "speed" : goal == VRAM_TFLM_FOR_SIZE ? "size" : "?";
 }

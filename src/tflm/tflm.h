@@ -99,6 +99,7 @@ struct vram__tflm_run {
   uint32_t target;
   vram_net_kernels kernels;
   vram_tflm_version version;
+  vram_tflm_goal goal;
   vram__tflm_value *value;
   vram_buffer *buffer; /* first what is planned of the values, then scratch */
   vram_tflm *t;
@@ -122,7 +123,8 @@ VRAM__FN VRAM__TFLM_RULE(sums);
 VRAM__FN VRAM__TFLM_RULE(svdf);
 
 /* cmsis.c */
-VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len);
+VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len,
+                                                     vram_tflm_goal goal);
 
 /* older.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_older_of(const char *name, uint32_t len);
