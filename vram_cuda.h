@@ -133,6 +133,7 @@
 #define vram_cuda_memory_reserved VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_reserved)
 #define vram_cuda_memory_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_stats)
 #define vram_cuda_nvtx VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_nvtx)
+#define vram_cuda_nvtx_lost VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_nvtx_lost)
 #define vram_cuda_on_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_alloc)
 #define vram_cuda_on_close VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_close)
 #define vram_cuda_on_closed VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_closed)
@@ -642,6 +643,9 @@ VRAM_API void vram_cuda_tag_pop(void);
    names another tool (Nsight), or VRAM_CUDA_NO_NVTX is defined for the implementation. For others
    this is an InitializeInjectionNvtx2. 1: NVTX is heard; 0: not a table of NVTX. */
 VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t));
+/* How often the name of a range found no room in VRAM_CUDA_NVTX_BYTES: what is allocated there has
+   the tag of the range around it, or none. */
+VRAM_API uint32_t vram_cuda_nvtx_lost(void);
 
 /* VRAM_CUDA_TAG("weights"); until the end of the scope (C++, and C with GCC or Clang) */
 #define VRAM__CUDA_PASTE_(a, b) a##b
@@ -745,8 +749,9 @@ VRAM_API void vram_cuda_mark_at(VRAM_CUDA_SITE);
 #define VRAM__CUDA_TEXT_(x) #x
 #define VRAM__CUDA_TEXT(x) VRAM__CUDA_TEXT_(x)
 
-/* The next call by this thread whose first argument is `first` stands here. Gives it back. */
-VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
+/* The next call by this thread whose first argument is `first` stands here. Gives it back. No
+   pointer: a compiler would think that what it points to is read. */
+VRAM_API uintptr_t vram_cuda_here(VRAM_CUDA_SITE, uintptr_t first);
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;
@@ -1311,20 +1316,21 @@ static VRAM__THREAD vram__nvtx_ranges vram__nvtx_thread;
    and keeps them longer than a range has its name. */
 static struct {
   char text[VRAM_CUDA_NVTX_BYTES];
-  uint32_t bytes, slot[VRAM_CUDA_NVTX_BYTES / 16];
+  uint32_t bytes, n, slot[VRAM_CUDA_NVTX_BYTES / 8]; /* at most three quarters of them are taken */
+  uint32_t lost;                                     /* names that found no room */
 } vram__nvtx_names;
 static pthread_mutex_t vram__nvtx_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *vram__nvtx_keep(const char *name, size_t n) {
   const uint32_t slots = sizeof vram__nvtx_names.slot / sizeof vram__nvtx_names.slot[0];
-  uint32_t h = 2166136261u, i, tried;
+  uint32_t h = 2166136261u, i;
   const char *kept = NULL;
   size_t k;
   for (k = 0; k < n; k++)
     h = (h ^ (unsigned char)name[k]) * 16777619u;
   (void)pthread_mutex_lock(&vram__nvtx_lock);
   i = h % slots;
-  for (tried = 0; tried < slots && vram__nvtx_names.slot[i]; tried++, i = (i + 1) % slots) {
+  for (; vram__nvtx_names.slot[i]; i = (i + 1) % slots) {
     const char *const at = vram__nvtx_names.text + (vram__nvtx_names.slot[i] - 1);
     for (k = 0; k < n && at[k] == name[k]; k++)
       ;
@@ -1333,11 +1339,15 @@ static const char *vram__nvtx_keep(const char *name, size_t n) {
       break;
     }
   }
-  if (!kept && tried < slots && n < VRAM_CUDA_NVTX_BYTES - vram__nvtx_names.bytes) {
+  if (!kept && vram__nvtx_names.n < slots / 4 * 3 &&
+      n < VRAM_CUDA_NVTX_BYTES - vram__nvtx_names.bytes) {
     kept = (char *)memcpy(vram__nvtx_names.text + vram__nvtx_names.bytes, name, n);
     vram__nvtx_names.slot[i] = vram__nvtx_names.bytes + 1;
     vram__nvtx_names.bytes += (uint32_t)n + 1; /* and a 0, which is there */
+    vram__nvtx_names.n++;
   }
+  if (!kept)
+    (void)__atomic_fetch_add(&vram__nvtx_names.lost, 1, __ATOMIC_RELAXED);
   (void)pthread_mutex_unlock(&vram__nvtx_lock);
   return kept;
 }
@@ -1458,6 +1468,10 @@ static void vram__nvtx_set(vram__nvtx_function **table, unsigned size, unsigned 
                            vram__nvtx_function f) {
   if (i < size && table[i])
     *table[i] = f;
+}
+
+VRAM_API uint32_t vram_cuda_nvtx_lost(void) {
+  return __atomic_load_n(&vram__nvtx_names.lost, __ATOMIC_RELAXED);
 }
 
 VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t)) {
@@ -2803,14 +2817,14 @@ typedef struct vram__cuda_told {
 
 static VRAM__THREAD vram__cuda_told vram__cuda_last;
 
-VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first) {
+VRAM_API uintptr_t vram_cuda_here(VRAM_CUDA_SITE, uintptr_t first) {
   vram__cuda_told *l = &vram__cuda_last;
   l->t = t;
   l->file = file;
   l->line = line;
   l->function = function;
-  l->first = (uintptr_t)first;
-  return (void *)(uintptr_t)first;
+  l->first = first;
+  return first;
 }
 
 /* what was told of a call with this argument, once */
@@ -3701,47 +3715,38 @@ struct vram__here {
   uint32_t line;
   VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
       : t(of), file(in), function(by), line(at) {}
-  /* binds tighter than what may stand in an argument, but for casts and &, which come first */
+  /* binds looser than all that may stand in an argument */
 #ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
   template <class vram__any>
-  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator->*(vram__any &&x) const {
-    (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
+  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator|=(vram__any &&x) const {
+    (void)vram_cuda_here(t, file, line, function, address(x, 0));
     return static_cast<typename vram__passed<vram__any>::type>(x);
   }
 
 private:
   /* a pointer or what becomes one, a number, else nothing that CUDA knows */
   template <class vram__any>
-  static auto address(const vram__any &x, int) -> decltype(static_cast<const volatile void *>(x)) {
-    return x;
+  static auto address(const vram__any &x, int)
+      -> decltype(reinterpret_cast<uintptr_t>(static_cast<const volatile void *>(x))) {
+    return reinterpret_cast<uintptr_t>(static_cast<const volatile void *>(x));
   }
   template <class vram__any>
-  static auto address(const vram__any &x, long)
-      -> decltype(reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x))) {
-    return reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x));
+  static auto address(const vram__any &x, long) -> decltype(static_cast<uintptr_t>(x)) {
+    return static_cast<uintptr_t>(x);
   }
-  template <class vram__any> static const volatile void *address(const vram__any &, ...) {
-    return nullptr;
-  }
+  template <class vram__any> static uintptr_t address(const vram__any &, ...) { return 0; }
 };
-#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
-/* an argument that is alone may be c ? p : q; a comma may be a template's */
-#define VRAM__ALONE(...) ::vram__here(VRAM_CUDA_HERE)->*(__VA_ARGS__)
-#define VRAM__ONLY_9TH(a, b, c, d, e, f, g, h, ninth, ...) ninth
-#define VRAM__ONLY_PICK(...) VRAM__ONLY_9TH(__VA_ARGS__)
-#define VRAM__ONLY(...)                                                                            \
-  VRAM__ONLY_PICK(__VA_ARGS__, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST,    \
-                  VRAM__FIRST, VRAM__FIRST, VRAM__ALONE, ~)                                        \
-  (__VA_ARGS__)
+/* only before it: a comma in an argument may be a template's */
+#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE) |= __VA_ARGS__
+#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
 #else
 /* 0 is a pointer only as it stands */
 #define VRAM__ONLY(first)                                                                          \
   __builtin_choose_expr(                                                                           \
       __builtin_types_compatible_p(__typeof__(first), int) && __builtin_constant_p(first), first,  \
-      (__typeof__(1 ? (first) : (first)))(uintptr_t)vram_cuda_here(                                \
-          VRAM_CUDA_HERE, (const void *)(uintptr_t)(first)))
+      (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE, (uintptr_t)(first)))
 #define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
 #endif
 

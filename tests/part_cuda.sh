@@ -96,7 +96,7 @@ on_fake() { # on_fake NAME SOURCE COMPILER FLAGS...
 on_fake "ordinary C++" ordinary.cpp g++ -std=c++11
 on_fake "ordinary C++20, CUDA's headers first" ordinary.cpp g++ -std=c++20 -O2 -DBEFORE
 on_fake "ordinary C++17, clang, CUDA's headers first" ordinary.cpp clang++ -std=c++17 -DBEFORE
-on_fake "a tracker of its own" reroute_own.c $gcc -std=c99
+on_fake "a tracker of its own" reroute_own.c $gcc -std=c99 -O1
 on_fake "a tracker of its own, C++" reroute_own.c clang++ -std=c++11
 on_fake "adaptors" adaptors.cu g++ -std=c++11 -Wzero-as-null-pointer-constant
 on_fake "adaptors, C++20" adaptors.cu clang++ -std=c++20

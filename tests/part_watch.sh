@@ -34,8 +34,9 @@ else
   steady() {
     sed -e "s/$user */USER /; s/\"user\":\"$user\"/\"user\":\"USER\"/" -e "s/\b$$\b/PID/g" -e 's/ \+/ /g' -e 's/USER "/USER"/' \
       -e 's/"time":[0-9]*/"time":0/' -e 's/^[0-9T:-]* gpu/TIME gpu/' \
+      -e 's/\("host_bytes":\)[1-9][0-9]*/\1BYTES/' \
       -e 's/\("pid":PID,.*"name":\)"[^"]*","command":"[^"]*"/\1"NAME","command":"COMMAND"/' \
-      -e 's/\(PID USER .* 256 MiB\).*/\1 COMMAND/' -e 's/; PID [^ ]* /; PID NAME /'
+      -e 's/\(PID USER .* 256 MiB [0-9-]* *%*\) .*/\1 COMMAND/' -e 's/; PID [^ ]* /; PID NAME /'
   }
 
   # A. two devices: the table, a line each, JSON; with the first forms of the calls the same figures
@@ -43,13 +44,13 @@ else
 NVIDIA driver 595.00, CUDA 13.2
 gpu name used free total busy temp power
 0 Pretended GPU 80GB 1.50 GiB 78.5 GiB 80.0 GiB 35 % 41 C 120 W
- 4194402 - C 768 MiB one
- 4194401 - C 512 MiB a program
- PID USER C+G 256 MiB COMMAND
+ 4194402 - C 768 MiB 0 % one
+ 4194401 - C 512 MiB 45 % a program
+ PID USER C+G 256 MiB 40 % COMMAND
 1 Pretended GPU 80GB 2.50 GiB 77.5 GiB 80.0 GiB 36 % 42 C 120 W
- 4194403 - C 768 MiB a program
- 4194402 - C 512 MiB one
- PID USER C 256 MiB COMMAND
+ 4194403 - C 768 MiB 0 % a program
+ 4194402 - C 512 MiB 45 % one
+ PID USER C 256 MiB 40 % COMMAND
 END
   for form in new old; do
     show "$work/$form.so" "" 2 --once >"$work/log" 2>&1
@@ -57,7 +58,7 @@ END
     same "two devices, the table, $form forms" "$work/wanted" "$work/found"
   done
   cat >"$work/wanted" <<'END'
-{"time":0,"driver":"595.00","cuda":"13.2","devices":[{"index":0,"mig":null,"name":"Pretended GPU 80GB","uuid":"GPU-0-0","total_bytes":85899345920,"used_bytes":1610612736,"free_bytes":84288733184,"utilization_percent":35,"temperature_celsius":41,"power_watts":120.499,"power_limit_watts":700.000,"error":null,"processes":[{"pid":4194402,"type":"compute","used_bytes":805306368,"name":"one","command":null,"user":null},{"pid":4194401,"type":"compute","used_bytes":536870912,"name":"a program","command":null,"user":null},{"pid":PID,"type":"compute+graphics","used_bytes":268435456,"name":"NAME","command":"COMMAND","user":"USER"}]}],"error":null}
+{"time":0,"driver":"595.00","cuda":"13.2","devices":[{"index":0,"mig":null,"name":"Pretended GPU 80GB","uuid":"GPU-0-0","total_bytes":85899345920,"used_bytes":1610612736,"free_bytes":84288733184,"reserved_bytes":536870912,"utilization_percent":35,"temperature_celsius":41,"power_watts":120.499,"power_limit_watts":700.000,"error":null,"processes":[{"pid":4194402,"type":"compute","used_bytes":805306368,"utilization_percent":0,"memory_utilization_percent":0,"encoder_percent":0,"decoder_percent":0,"cpu_percent":null,"host_bytes":null,"name":"one","command":null,"user":null},{"pid":4194401,"type":"compute","used_bytes":536870912,"utilization_percent":45,"memory_utilization_percent":7,"encoder_percent":1,"decoder_percent":3,"cpu_percent":null,"host_bytes":null,"name":"a program","command":null,"user":null},{"pid":PID,"type":"compute+graphics","used_bytes":268435456,"utilization_percent":40,"memory_utilization_percent":7,"encoder_percent":0,"decoder_percent":0,"cpu_percent":null,"host_bytes":BYTES,"name":"NAME","command":"COMMAND","user":"USER"}]}],"error":null}
 END
   show "$work/new.so" "" 1 --once --json 2>&1 | steady >"$work/found"
   same "one device, JSON" "$work/wanted" "$work/found"
@@ -65,7 +66,7 @@ END
   show "$work/new.so" "" 1 --once --json | sed "s/.*\"pid\":\($$\),[^}]*\"name\":\"\([^\"]*\)\".*/\1 \2/" >"$work/found"
   if [ -e /proc/$$/comm ]; then same "the name of a process" "$work/wanted" "$work/found"; else skip "no /proc"; fi
   sed -n 's/^  *//p' >"$work/wanted" <<'END'
-  TIME gpu 0 used 1610612736 free 84288733184 total 85899345920 busy 35 % temp 41 C power 120 W; 4194402 one -; 4194401 a program -; PID NAME -
+  TIME gpu 0 used 1610612736 free 84288733184 total 85899345920 busy 35 % temp 41 C power 120 W; 4194402 one - busy 0 %; 4194401 a program - busy 45 %; PID NAME - busy 40 %
 END
   VRAM_NVML=$work/new.so NVML_MODE=na NVML_PID=$$ timeout 1 "$vram" watch --interval 0.2 --units bytes >"$work/lines" 2>&1
   steady <"$work/lines" | tr ";" "\n" | sort -u | sed "s/^ *//" >"$work/found"
@@ -84,6 +85,19 @@ END
   grep -o '^[0-9][0-9:]* *Pretended [A-Z]*' "$work/out" | tr -s ' ' >"$work/found"
   printf '0 Pretended GPU\n0:0 Pretended MIG\n0:2 Pretended MIG\n1 Pretended GPU\n' >"$work/wanted"
   same "a divided device: its parts" "$work/wanted" "$work/found"
+  busy() { # busy NAME MODE WANTED: pid and busy % of the processes of one device and its parts
+    name=$1 wanted=$3
+    show "$work/new.so" "$2" 1 --once | sed -n "s/^ *\([0-9]*\) .* MiB *\([0-9-]*\) .*/\1 \2/p; s/^0:.*/part/p" | sed "s/^$$ /ME /" |
+      tr '\n' ' ' >"$work/found"
+    if [ "$(cat "$work/found")" = "$wanted" ]; then ok; else bad "$name: $(cat "$work/found")"; fi
+  }
+  busy "a divided device: each process once" mig "ME - part 4194401 - part 4194402 - "
+  busy "its parts do not answer: the whole one's list" "mig fail:nvmlDeviceGetMigDeviceHandleByIndex:6" "4194402 - 4194401 - ME - "
+  busy "busy, first form" fail:nvmlDeviceGetProcessesUtilizationInfo:13 "4194402 0 4194401 45 ME 40 "
+  busy "no sample of late" idle "4194402 0 4194401 0 ME 0 "
+  busy "samples of long ago" stale "4194402 0 4194401 0 ME 0 "
+  busy "samples under other numbers" foreign "4194402 - 4194401 - ME - "
+  busy "no samples" "fail:nvmlDeviceGetProcessesUtilizationInfo:3 fail:nvmlDeviceGetProcessUtilization:3" "4194402 - 4194401 - ME - "
   status "a device that does not answer" 0 show "$work/new.so" lost 3 --once
   if grep -q '^1 .*GPU is lost' "$work/out" && grep -q '^2 .*Pretended' "$work/out"; then ok; else
     bad "a device that does not answer: the others"
@@ -105,7 +119,8 @@ END
     nvmlDeviceGetMemoryInfo_v2 nvmlDeviceGetMemoryInfo nvmlDeviceGetUtilizationRates \
     nvmlDeviceGetTemperature nvmlDeviceGetPowerUsage nvmlDeviceGetEnforcedPowerLimit \
     nvmlDeviceGetMigMode nvmlDeviceGetMaxMigDeviceCount nvmlDeviceGetMigDeviceHandleByIndex \
-    nvmlDeviceGetComputeRunningProcesses nvmlDeviceGetGraphicsRunningProcesses; do
+    nvmlDeviceGetComputeRunningProcesses nvmlDeviceGetGraphicsRunningProcesses \
+    nvmlDeviceGetProcessesUtilizationInfo nvmlDeviceGetProcessUtilization; do
     for code in 1 7 15 999; do
       wanted=0
       case $call in nvmlInit | nvmlDeviceGetCount) wanted=1 ;; esac
@@ -151,6 +166,7 @@ for line in open(sys.argv[1]): json.loads(line)' "$work/all"
   pids "--user" "ME ME " --user "nobody-here,$user"
   pids "--user of none" "" --user nobody-here
   pids "--sort pid" "ME 4194401 4194402 ME 4194402 4194403 " --sort pid
+  pids "--sort busy" "4194401 ME 4194402 4194402 ME 4194403 " --sort busy
   pids "--sort command" "4194401 4194402 4194403 4194402 " --sort command --pid 4194401,4194402,4194403
   for words in "--count 0" "--count" "--pid x" "--pid 1," "--pid ,1" "--pid" "--user" "--sort size" "--sort"; do
     status "watch $words" 2 show "$work/new.so" "" 1 $words

@@ -19,7 +19,7 @@
 
 /* ---- the format ---- */
 
-static int is_op(const vram_file_node *n, const char *op) {
+int model_is_op(const vram_file_node *n, const char *op) {
   return strlen(op) == n->op_len && !memcmp(op, n->op, n->op_len);
 }
 
@@ -31,7 +31,8 @@ static vram_net_format format_of(const vram_file_node *n, const vram_file_tensor
     return VRAM_FORMAT_F32;
   if (w->dtype == VRAM_I4)
     return VRAM_FORMAT_I8W4;
-  return is_op(n, "FULLY_CONNECTED") && w->scales > 1 ? VRAM_FORMAT_I8_PER_CHANNEL : VRAM_FORMAT_I8;
+  return model_is_op(n, "FULLY_CONNECTED") && w->scales > 1 ? VRAM_FORMAT_I8_PER_CHANNEL
+                                                            : VRAM_FORMAT_I8;
 }
 
 static vram_dtype dtype_of(const vram_file *f, const vram_file_name *x) {
@@ -50,7 +51,7 @@ static vram_net_format format_of_file(const vram_file *f) {
   for (n = f->node_first; n; n = n->next) {
     const vram_file_name *const x = n->input, *const w = x ? x->next : NULL;
     const vram_file_tensor *const t = w && w->len ? vram_file_find(f, w->name, w->len) : NULL;
-    const vram_dtype d = dtype_of(f, is_op(n, "TRANSPOSE_CONV") && w ? w->next : x);
+    const vram_dtype d = dtype_of(f, model_is_op(n, "TRANSPOSE_CONV") && w ? w->next : x);
     if (t && t->ndim > 1 && (t->dtype == VRAM_I8 || t->dtype == VRAM_I4 || t->dtype == VRAM_F32))
       numel[format_of(n, t, d)] += t->numel;
   }

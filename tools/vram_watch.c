@@ -10,25 +10,31 @@ cmd_text help_watch = {
     "  --pid PID[,PID...]    these processes alone\n"
     "  --user NAME[,NAME...]\n"
     "                        processes of these users alone\n"
-    "  --sort memory|gpu|pid|user|command\n"
+    "  --sort memory|gpu|pid|user|command|busy|cpu\n"
     "                        (default: memory, the most first)\n"
     "  --json                one JSON object each time, a line each\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
     "On a terminal: a bar and the history of each device's memory and of how busy\n"
-    "it is, and processes with their command lines, as far as there is room. Keys:\n"
-    "  q                     ends it\n"
+    "it is, and processes: how busy each keeps the device (enc, dec: its encoder and\n"
+    "decoder), its memory, processors and memory of the machine, command line, as\n"
+    "far as there is room. Keys:\n"
+    "  q F10                 ends it\n"
     "  up down page home end go through the processes (also k and j)\n"
     "  left right            move along the command lines (also h and l)\n"
-    "  < > r                 the column that sorts, and the other way round\n"
+    "  < > F6 r              the column that sorts, and the other way round\n"
+    "  M P N T               sort by memory, busy, pid, cpu\n"
     "  space                 stops and goes on\n"
     "Else a line for each device is added each time. Used bytes are all that is not\n"
     "free: of every process, and what the driver keeps. '-' (null in JSON): the\n"
     "driver does not say.\n"
     "Keys of the JSON: time (seconds since 1970), driver, cuda, devices [index, mig,\n"
-    "name, uuid, total_bytes, used_bytes, free_bytes, utilization_percent,\n"
-    "temperature_celsius, power_watts, power_limit_watts, error, processes [pid,\n"
-    "type, used_bytes, name, command, user]], error.\n"
+    "name, uuid, total_bytes, used_bytes, free_bytes, reserved_bytes (the driver's\n"
+    "part of used_bytes), utilization_percent, temperature_celsius, power_watts,\n"
+    "power_limit_watts, error, processes [pid, type, used_bytes,\n"
+    "utilization_percent, memory_utilization_percent,\n"
+    "encoder_percent, decoder_percent, cpu_percent, host_bytes, name, command,\n"
+    "user]], error.\n"
     "Environment: VRAM_NVML, the library to open (default: libnvidia-ml.so.1).\n"
     "Exit status: 0 done, 1 there is no NVIDIA driver, or it fails.\n",
     NULL};
@@ -83,6 +89,7 @@ static void watch_json(const watch_state *s) {
     watch_json_number("total_bytes", d->total, 1);
     watch_json_number("used_bytes", d->used, 1);
     watch_json_number("free_bytes", d->free, 1);
+    watch_json_number("reserved_bytes", d->reserved, 1);
     watch_json_number("utilization_percent", d->utilization, 1);
     watch_json_number("temperature_celsius", d->temperature, 1);
     watch_json_number("power_watts", d->power, 1000);
@@ -93,6 +100,12 @@ static void watch_json(const watch_state *s) {
       printf("%s{\"pid\":%u,", k ? "," : "", p->pid);
       watch_json_text("type", watch_types(p->types, 0)), putchar(',');
       watch_json_number("used_bytes", p->used, 1);
+      watch_json_number("utilization_percent", p->busy, 1);
+      watch_json_number("memory_utilization_percent", p->bandwidth, 1);
+      watch_json_number("encoder_percent", p->encoder, 1);
+      watch_json_number("decoder_percent", p->decoder, 1);
+      watch_json_number("cpu_percent", p->cpu, 1);
+      watch_json_number("host_bytes", p->host, 1);
       watch_json_text("name", p->name), putchar(',');
       watch_json_text("command", p->command), putchar(',');
       watch_json_text("user", p->user), putchar('}');
@@ -122,8 +135,12 @@ const char *watch_index(const watch_device *d) {
   return text;
 }
 
-const char *watch_what(const watch_process *p) {
-  return *p->command ? p->command : *p->name ? p->name : "-";
+const char *watch_what(const watch_process *p, int brief) {
+  const char *what = *p->command ? p->command : *p->name ? p->name : "-", *at;
+  for (at = what; brief && *at && *at != ' '; at++)
+    if (*at == '/' && at[1] && at[1] != ' ')
+      what = at + 1;
+  return what;
 }
 
 static void watch_table(const watch_state *s) {
@@ -144,8 +161,9 @@ static void watch_table(const watch_state *s) {
            *d->error ? "  " : "", d->error);
     for (k = 0; k < d->nprocess; k++) {
       const watch_process *p = &d->process[k];
-      printf("      %-10u%-14.14s%-8s%12s  %s\n", p->pid, *p->user ? p->user : "-",
-             watch_types(p->types, 1), watch_bytes(p->used), watch_what(p));
+      printf("      %-10u%-14.14s%-8s%12s%7s  %s\n", p->pid, *p->user ? p->user : "-",
+             watch_types(p->types, 1), watch_bytes(p->used), watch_value(p->busy, "%"),
+             watch_what(p, 0));
     }
   }
 }
@@ -169,8 +187,9 @@ static void watch_lines(const watch_state *s) {
            watch_value(d->power == WATCH_UNKNOWN ? d->power : (d->power + 500) / 1000, "W"),
            *d->error ? " error " : "", d->error);
     for (k = 0; k < d->nprocess; k++)
-      printf("; %u %s %s", d->process[k].pid, *d->process[k].name ? d->process[k].name : "-",
-             watch_bytes(d->process[k].used));
+      printf("; %u %s %s busy %s", d->process[k].pid,
+             *d->process[k].name ? d->process[k].name : "-", watch_bytes(d->process[k].used),
+             watch_value(d->process[k].busy, "%"));
     putchar('\n');
   }
 }
@@ -178,14 +197,14 @@ static void watch_lines(const watch_state *s) {
 /* ---- the command ---- */
 
 static int set_order(watch_state *s, const char *v) {
-  const char *const best = cmd_nearest_of("memory gpu pid user command", v);
+  const char *const best = cmd_nearest_of("memory gpu pid user command busy cpu", v);
   char expected[64];
   int i;
   for (i = 0; i < WATCH_ORDERS; i++)
     if (!strcmp(v, watch_order_name[i]))
       return s->order = (watch_order)i, 1;
-  snprintf(expected, sizeof expected, "%s%s", best ? best : "memory, gpu, pid, user or command",
-           best ? "?" : "");
+  snprintf(expected, sizeof expected, "%s%s",
+           best ? best : "memory, gpu, pid, user, command, busy, cpu", best ? "?" : "");
   return cmd_bad("nothing to sort by", v, expected), 0;
 }
 

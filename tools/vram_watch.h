@@ -11,6 +11,9 @@ typedef struct watch_process {
   unsigned pid;
   unsigned types; /* bits: compute, graphics, mps */
   uint64_t used;
+  uint64_t busy, bandwidth, encoder, decoder; /* percent of the device, in the last seconds */
+  uint64_t cpu, host; /* percent of one processor since the last look; bytes that are resident */
+  uint64_t ticks;     /* of a processor, so far */
   char name[64], command[1024], user[40];
 } watch_process;
 
@@ -18,6 +21,7 @@ typedef struct watch_device {
   unsigned index;
   int mig; /* -1: a whole device */
   char name[96], uuid[96], error[96];
+  uint64_t reserved; /* of `used`, what the driver keeps for itself: nvidia-smi leaves it out */
   uint64_t total, used, free, utilization, temperature, power, power_limit; /* milliwatts */
   watch_process *process;
   size_t nprocess;
@@ -38,6 +42,8 @@ typedef enum watch_order {
   WATCH_BY_PID,
   WATCH_BY_USER,
   WATCH_BY_COMMAND,
+  WATCH_BY_BUSY,
+  WATCH_BY_CPU,
   WATCH_ORDERS
 } watch_order;
 
@@ -51,6 +57,7 @@ typedef struct watch_state {
   char driver[80], cuda[24], error[240];
   watch_device *device;
   size_t ndevice;
+  double at; /* of the last look, in seconds */
 } watch_state;
 
 /* 1: NVML is open and ready; 0: s->error says why not. */
@@ -60,6 +67,7 @@ int watch_look(watch_state *s);
 /* s->error says so. */
 int watch_no_memory(watch_state *s);
 void watch_clear(watch_state *s);
+double watch_seconds(void);
 void watch_close(void);
 
 /* the list, NULL or words that commas divide, has the word */
@@ -74,8 +82,8 @@ const char *watch_bytes(uint64_t b);
 const char *watch_value(uint64_t v, const char *unit);
 const char *watch_index(const watch_device *d);
 const char *watch_types(unsigned types, int brief);
-/* the command line, or the name, or - */
-const char *watch_what(const watch_process *p);
+/* the command line, or the name, or -; brief: without the folder of the program */
+const char *watch_what(const watch_process *p, int brief);
 
 /* Pictures, and keys, until q or so many (s->count). FITS, or why a look failed. */
 int watch_screen(watch_state *s);

@@ -7,13 +7,17 @@
 #include <dlfcn.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 enum {
   NVML_NOT_SUPPORTED = 3,
+  NVML_NOT_FOUND = 6,
   NVML_INSUFFICIENT_SIZE = 7,
   NVML_NO_FUNCTION = 13, /* the library has no such function */
   WATCH_TRIES = 16,      /* processes come while they are counted */
-  WATCH_PROCESSES = 1 << 20
+  WATCH_PROCESSES = 1 << 20,
+  WATCH_RECENT = 2 /* seconds: the driver samples processes once in a second or more often */
 };
 
 /* NVML's structures, as nvml.h lays them out. */
@@ -36,6 +40,21 @@ typedef struct nvml_process {
   unsigned long long used;
   unsigned gpu_instance, compute_instance;
 } nvml_process;
+/* How busy a process was: one sample of the driver's ring. */
+typedef struct nvml_sample_v1 {
+  unsigned pid;
+  unsigned long long time; /* microseconds since 1970 */
+  unsigned busy, bandwidth, encoder, decoder;
+} nvml_sample_v1;
+typedef struct nvml_sample {
+  unsigned long long time;
+  unsigned pid, busy, bandwidth, encoder, decoder, jpeg, flow;
+} nvml_sample;
+typedef struct nvml_samples {
+  unsigned version, count;
+  unsigned long long since;
+  void *list;
+} nvml_samples;
 
 typedef int (*nvml_plain)(void);
 typedef int (*nvml_own_text)(char *, unsigned);
@@ -52,6 +71,8 @@ typedef int (*nvml_number)(void *, unsigned *);
 typedef int (*nvml_numbers)(void *, unsigned *, unsigned *);
 typedef int (*nvml_part)(void *, unsigned, void **);
 typedef int (*nvml_list)(void *, unsigned *, void *);
+typedef int (*nvml_ask_samples)(void *, nvml_samples *);
+typedef int (*nvml_ask_samples_v1)(void *, void *, unsigned *, unsigned long long);
 
 /* The functions: where it is kept, its type, its name. Any of them may be missing. */
 #define NVML_FUNCTIONS(X)                                                                          \
@@ -84,7 +105,9 @@ typedef int (*nvml_list)(void *, unsigned *, void *);
   X(graphics, nvml_list, "nvmlDeviceGetGraphicsRunningProcesses")                                  \
   X(mps_v3, nvml_list, "nvmlDeviceGetMPSComputeRunningProcesses_v3")                               \
   X(mps_v2, nvml_list, "nvmlDeviceGetMPSComputeRunningProcesses_v2")                               \
-  X(mps, nvml_list, "nvmlDeviceGetMPSComputeRunningProcesses")
+  X(mps, nvml_list, "nvmlDeviceGetMPSComputeRunningProcesses")                                     \
+  X(samples, nvml_ask_samples, "nvmlDeviceGetProcessesUtilizationInfo")                            \
+  X(samples_v1, nvml_ask_samples_v1, "nvmlDeviceGetProcessUtilization")
 
 typedef struct nvml {
   void *lib;
@@ -186,6 +209,23 @@ static size_t watch_proc(unsigned pid, const char *file, char *to, size_t cap) {
   return n;
 }
 
+/* What a process has used of the processors, and of the machine's memory. */
+static void watch_host(watch_process *p) {
+  char text[1024];
+  const char *end;
+  unsigned long long user, kernel, pages;
+  p->ticks = p->host = WATCH_UNKNOWN;
+  watch_proc(p->pid, "stat", text, sizeof text);
+  end = strrchr(text, ')'); /* of its name, which may be anything */
+  if (end && sscanf(end + 1,
+                    " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d "
+                    "%*d %*u %*u %llu",
+                    &user, &kernel, &pages) == 3) {
+    p->ticks = user + kernel;
+    p->host = pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+  }
+}
+
 /* Who a process is. It may be gone by now, or belong to another container: then NVML may know its
    name. */
 static void watch_who(const nvml *n, watch_process *p) {
@@ -197,6 +237,7 @@ static void watch_who(const nvml *n, watch_process *p) {
   struct stat st;
   watch_proc(p->pid, "comm", p->name, sizeof p->name);
   watch_proc(p->pid, "cmdline", p->command, sizeof p->command);
+  watch_host(p);
   p->user[0] = 0;
   snprintf(path, sizeof path, "/proc/%u", p->pid);
   if (!stat(path, &st)) {
@@ -261,6 +302,8 @@ static int watch_list(const nvml *n, void *device, unsigned type, watch_device *
       memset(&more[k], 0, sizeof *more);
       more[k].pid = p.pid;
       more[k].used = WATCH_UNKNOWN;
+      more[k].cpu = WATCH_UNKNOWN;
+      more[k].busy = more[k].bandwidth = more[k].encoder = more[k].decoder = WATCH_UNKNOWN;
       d->nprocess++;
       watch_who(n, &more[k]);
     }
@@ -271,6 +314,104 @@ static int watch_list(const nvml *n, void *device, unsigned type, watch_device *
   }
   free(list);
   return 1;
+}
+
+/* Samples newer than that, in the newest form (0) or the first one (1); NULL: *status says why, or
+   NVML_NOT_FOUND, there are none. */
+static char *watch_samples(const nvml *n, void *device, int form, unsigned long long since,
+                           unsigned *count, int *status) {
+  const size_t each = form ? sizeof(nvml_sample_v1) : sizeof(nvml_sample);
+  unsigned cap = 0, tries;
+  char *list = NULL;
+  for (tries = 0; tries < WATCH_TRIES; tries++) {
+    char *more;
+    nvml_samples s;
+    s.version = (unsigned)sizeof s | 1U << 24;
+    s.count = cap;
+    s.since = since;
+    s.list = list;
+    if (form)
+      *status = NVML_CALL(n, samples_v1, (device, list, &s.count, since));
+    else
+      *status = NVML_CALL(n, samples, (device, &s));
+    *count = s.count;
+    if (*status != NVML_INSUFFICIENT_SIZE || s.count > WATCH_PROCESSES)
+      break;
+    cap = s.count > cap ? s.count + 8 : cap + 8;
+    more = (char *)realloc(list, cap * each);
+    if (!more)
+      break;
+    list = more;
+    memset(list, 0, cap * each); /* some drivers write fewer than they count */
+  }
+  if (!*status && (!list || !*count))
+    *status = NVML_NOT_FOUND;
+  if (!*status && *count <= cap)
+    return list;
+  free(list);
+  return NULL;
+}
+
+/* The newest sample of each process. One without any was not busy, unless nobody's sample belongs
+   here: then the driver's numbers of processes are others (of another container). */
+static void watch_busy(const nvml *n, void *device, watch_device *d) {
+  const unsigned long long now = (unsigned long long)time(NULL);
+  const unsigned long long since = (now > WATCH_RECENT ? now - WATCH_RECENT : 0) * 1000000;
+  unsigned count = 0, i;
+  int form = 0, status, is_known;
+  char *list;
+  size_t k;
+  if (!d->nprocess)
+    return;
+  list = watch_samples(n, device, 0, since, &count, &status);
+  if (status && status != NVML_NOT_FOUND) {
+    form = 1;
+    list = watch_samples(n, device, 1, since, &count, &status);
+  }
+  is_known = status == NVML_NOT_FOUND;
+  for (k = 0; k < d->nprocess; k++) {
+    watch_process *p = &d->process[k];
+    unsigned long long newest = since;
+    for (i = 0; list && i < count; i++) {
+      nvml_sample s;
+      nvml_sample_v1 first;
+      if (form) {
+        memcpy(&first, list + i * sizeof first, sizeof first);
+        s.time = first.time, s.pid = first.pid, s.busy = first.busy;
+        s.bandwidth = first.bandwidth, s.encoder = first.encoder, s.decoder = first.decoder;
+      } else
+        memcpy(&s, list + i * sizeof s, sizeof s);
+      if (s.pid != p->pid)
+        continue;
+      is_known = 1;
+      if (s.time <= newest || s.busy > 100 || s.bandwidth > 100 || s.encoder > 100 ||
+          s.decoder > 100)
+        continue; /* older than asked for, or never written */
+      newest = s.time;
+      p->busy = s.busy, p->bandwidth = s.bandwidth, p->encoder = s.encoder, p->decoder = s.decoder;
+    }
+  }
+  free(list);
+  for (k = 0; k < d->nprocess && is_known; k++)
+    if (d->process[k].busy == WATCH_UNKNOWN) {
+      watch_process *p = &d->process[k];
+      p->busy = p->bandwidth = p->encoder = p->decoder = 0;
+    }
+}
+
+/* What a whole device says of the processes of its parts is said there. */
+static void watch_once_each(watch_state *s, size_t whole) {
+  watch_device *d = &s->device[whole];
+  size_t i, k, part, n = 0;
+  for (i = 0; i < d->nprocess; i++) {
+    int is_there = 0;
+    for (part = whole + 1; part < s->ndevice; part++)
+      for (k = 0; k < s->device[part].nprocess; k++)
+        is_there |= s->device[part].process[k].pid == d->process[i].pid;
+    if (!is_there)
+      d->process[n++] = d->process[i];
+  }
+  d->nprocess = n;
 }
 
 int watch_has(const char *list, const char *word) {
@@ -298,23 +439,28 @@ static void watch_filter(const watch_state *s, watch_device *d) {
   d->nprocess = n;
 }
 
-const char *const watch_order_name[WATCH_ORDERS] = {"memory", "gpu", "pid", "user", "command"};
+const char *const watch_order_name[WATCH_ORDERS] = {"memory",  "gpu",  "pid", "user",
+                                                    "command", "busy", "cpu"};
 
 int watch_compare(watch_order order, const watch_device *da, const watch_process *a,
                   const watch_device *db, const watch_process *b) {
+  const int by = order == WATCH_BY_BUSY ? 1 : order == WATCH_BY_CPU ? 2 : 0;
   /* the unknown ones last */
-  const uint64_t i = a->used + 1, k = b->used + 1;
+  const uint64_t i = (by == 1 ? a->busy : by ? a->cpu : a->used) + 1;
+  const uint64_t k = (by == 1 ? b->busy : by ? b->cpu : b->used) + 1;
   int c = 0;
   if (order == WATCH_BY_USER)
     c = strcmp(*a->user ? a->user : "~", *b->user ? b->user : "~");
   else if (order == WATCH_BY_COMMAND)
-    c = strcmp(watch_what(a), watch_what(b));
+    c = strcmp(watch_what(a, 0), watch_what(b, 0));
   else if (order == WATCH_BY_GPU && da->index != db->index)
     c = da->index < db->index ? -1 : 1;
   else if (order == WATCH_BY_GPU)
     c = (da->mig > db->mig) - (da->mig < db->mig);
   if (!c && order != WATCH_BY_PID)
     c = (i < k) - (i > k);
+  if (!c && by)
+    return watch_compare(WATCH_BY_MEMORY, da, a, db, b);
   if (!c)
     c = (a->pid > b->pid) - (a->pid < b->pid);
   return c;
@@ -371,7 +517,7 @@ static int watch_device_fill(const watch_state *s, const nvml *n, void *handle, 
   m2.version = (unsigned)sizeof m2 | 2U << 24;
   status = NVML_CALL(n, memory_v2, (handle, &m2));
   if (!status)
-    m.total = m2.total, m.free = m2.free;
+    m.total = m2.total, m.free = m2.free, d->reserved = m2.reserved;
   else
     status = NVML_CALL(n, memory, (handle, &m));
   if (!status && m.free <= m.total) /* what one form counts as used leaves out the driver's own */
@@ -391,8 +537,8 @@ static int watch_device_fill(const watch_state *s, const nvml *n, void *handle, 
   for (v = 0; v < 3; v++)
     if (!watch_list(n, handle, v, d))
       return 0;
+  watch_busy(n, handle, d);
   watch_filter(s, d);
-  watch_sort(s, d);
   return 1;
 }
 
@@ -406,7 +552,7 @@ static watch_device *watch_add(watch_state *s, unsigned index, int mig) {
   memset(d, 0, sizeof *d);
   d->index = index;
   d->mig = mig;
-  d->total = d->used = d->free = WATCH_UNKNOWN;
+  d->total = d->used = d->free = d->reserved = WATCH_UNKNOWN;
   d->utilization = d->temperature = d->power = d->power_limit = WATCH_UNKNOWN;
   return d;
 }
@@ -423,13 +569,36 @@ int watch_no_memory(watch_state *s) {
   return OTHER;
 }
 
-int watch_look(watch_state *s) {
+double watch_seconds(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* How much of a processor each had since the look before. */
+static void watch_cpu(watch_state *s, const watch_state *before) {
+  const double ticks = (s->at - before->at) * (double)sysconf(_SC_CLK_TCK);
+  size_t i, k, j, m;
+  for (i = 0; i < s->ndevice && ticks >= 1; i++)
+    for (k = 0; k < s->device[i].nprocess; k++) {
+      watch_process *p = &s->device[i].process[k];
+      for (j = 0; j < before->ndevice; j++)
+        for (m = 0; m < before->device[j].nprocess; m++) {
+          const watch_process *q = &before->device[j].process[m];
+          if (q->pid == p->pid && q->ticks != WATCH_UNKNOWN && p->ticks != WATCH_UNKNOWN &&
+              p->ticks >= q->ticks)
+            p->cpu = (uint64_t)((double)(p->ticks - q->ticks) * 100 / ticks + 0.5);
+        }
+    }
+}
+
+static int watch_devices(watch_state *s) {
   const nvml *n = &library;
   unsigned count = 0, i, parts, k, on, later;
   int status, version = 0;
   void *handle;
   watch_device *d;
-  watch_clear(s);
+  size_t whole;
   if (NVML_CALL(n, driver, (s->driver, sizeof s->driver)))
     s->driver[0] = 0;
   s->driver[sizeof s->driver - 1] = s->cuda[0] = 0;
@@ -455,6 +624,7 @@ int watch_look(watch_state *s) {
     if (!watch_device_fill(s, n, handle, d))
       return watch_no_memory(s);
     on = parts = later = 0;
+    whole = s->ndevice - 1;
     if (NVML_CALL(n, mig_mode, (handle, &on, &later)) || !on ||
         NVML_CALL(n, mig_count, (handle, &parts)))
       continue;
@@ -466,8 +636,24 @@ int watch_look(watch_state *s) {
       if (!d || !watch_device_fill(s, n, part, d))
         return watch_no_memory(s);
     }
+    watch_once_each(s, whole);
   }
   return FITS;
+}
+
+int watch_look(watch_state *s) {
+  watch_state before = *s;
+  size_t i;
+  int status;
+  s->device = NULL;
+  s->ndevice = 0;
+  s->at = watch_seconds();
+  status = watch_devices(s);
+  watch_cpu(s, &before);
+  for (i = 0; i < s->ndevice; i++)
+    watch_sort(s, &s->device[i]);
+  watch_clear(&before);
+  return status;
 }
 
 #endif

@@ -325,7 +325,12 @@ static void draw_device(screen *c, const watch_device *d, int lines) {
     snprintf(text, sizeof text, "%s %s", watch_index(d), *d->name ? d->name : "-");
     put_text(&l, text);
     put_style(&l, c, "\033[0m");
-    snprintf(text, sizeof text, "  %s", watch_value(d->temperature, "C"));
+    if (lines == 2) /* what a narrow terminal cuts off comes last */
+      snprintf(text, sizeof text, "  busy %s", watch_value(d->utilization, "%"));
+    else
+      text[0] = 0;
+    snprintf(text + strlen(text), sizeof text - strlen(text), "  %s",
+             watch_value(d->temperature, "C"));
     if (d->power != WATCH_UNKNOWN) {
       snprintf(text + strlen(text), sizeof text - strlen(text), "  %s",
                watch_value((d->power + 500) / 1000, "W"));
@@ -333,9 +338,6 @@ static void draw_device(screen *c, const watch_device *d, int lines) {
         snprintf(text + strlen(text), sizeof text - strlen(text), " of %s",
                  watch_value((d->power_limit + 500) / 1000, "W"));
     }
-    if (lines == 2)
-      snprintf(text + strlen(text), sizeof text - strlen(text), "  busy %s",
-               watch_value(d->utilization, "%"));
     put_text(&l, text);
     if (*d->error) {
       put_style(&l, c, "\033[31m");
@@ -390,11 +392,21 @@ static void draw_headings(screen *c) {
   put_heading(&l, c, WATCH_BY_PID, "pid", 9, 0);
   if (c->columns >= 60)
     put_heading(&l, c, WATCH_BY_USER, "user", 11, 0);
-  if (c->columns >= 80)
+  if (c->columns >= 76)
     put_field(&l, "type", 5, 0);
+  if (c->columns >= 36)
+    put_heading(&l, c, WATCH_BY_BUSY, "busy", 6, 1);
+  if (c->columns >= 120) {
+    put_field(&l, "enc", 6, 1);
+    put_field(&l, "dec", 6, 1);
+  }
   put_heading(&l, c, WATCH_BY_MEMORY, "memory", 9, 1);
   if (c->columns >= 70)
     put_field(&l, "share", 7, 1);
+  if (c->columns >= 100) {
+    put_heading(&l, c, WATCH_BY_CPU, "cpu", 7, 1);
+    put_field(&l, "host", 9, 1);
+  }
   put_text(&l, "  ");
   put_heading(&l, c, WATCH_BY_COMMAND, "command", c->columns, 0);
   line_end(&l, c);
@@ -404,7 +416,7 @@ static void draw_process(screen *c, size_t at) {
   const watch_device *d = c->list[at].device;
   const watch_process *p = c->list[at].process;
   const int is_marked = c->is_selected && at == c->selected;
-  const char *what = watch_what(p);
+  const char *what = watch_what(p, 1);
   size_t k;
   char text[16];
   cells l;
@@ -420,12 +432,22 @@ static void draw_process(screen *c, size_t at) {
     put_field(&l, *p->user ? p->user : "-", 10, 0);
     put_text(&l, " ");
   }
-  if (c->columns >= 80)
+  if (c->columns >= 76)
     put_field(&l, watch_types(p->types, 1), 5, 0);
+  if (c->columns >= 36)
+    put_field(&l, watch_value(p->busy, "%"), 6, 1);
+  if (c->columns >= 120) {
+    put_field(&l, watch_value(p->encoder, "%"), 6, 1);
+    put_field(&l, watch_value(p->decoder, "%"), 6, 1);
+  }
   put_field(&l, watch_bytes(p->used), 9, 1);
   if (c->columns >= 70) {
     put_text(&l, " ");
     put_share(&l, percent(p->used, d->total));
+  }
+  if (c->columns >= 100) {
+    put_field(&l, watch_value(p->cpu, "%"), 7, 1);
+    put_field(&l, watch_bytes(p->host), 9, 1);
   }
   put_text(&l, "  ");
   for (k = 0; k < c->left && *what; k++)
@@ -544,6 +566,18 @@ static int screen_key(screen *c, int key) {
   case '.':
     s->order = (watch_order)((s->order + 1) % WATCH_ORDERS);
     break;
+  case 'M': /* as in top */
+    s->order = WATCH_BY_MEMORY;
+    break;
+  case 'P':
+    s->order = WATCH_BY_BUSY;
+    break;
+  case 'N':
+    s->order = WATCH_BY_PID;
+    break;
+  case 'T':
+    s->order = WATCH_BY_CPU;
+    break;
   case 'r':
     s->reverse = !s->reverse;
     break;
@@ -564,7 +598,8 @@ static int long_key(const char *s, size_t len, size_t *n) {
   } keys[] = {{"\033[A", 'k'},       {"\033OA", 'k'},       {"\033[B", 'j'}, {"\033OB", 'j'},
               {"\033[C", 'l'},       {"\033OC", 'l'},       {"\033[D", 'h'}, {"\033OD", 'h'},
               {"\033[5~", 'B' - 64}, {"\033[6~", 'F' - 64}, {"\033[H", 'g'}, {"\033OH", 'g'},
-              {"\033[1~", 'g'},      {"\033[F", 'G'},       {"\033OF", 'G'}, {"\033[4~", 'G'}};
+              {"\033[1~", 'g'},      {"\033[F", 'G'},       {"\033OF", 'G'}, {"\033[4~", 'G'},
+              {"\033[17~", '>'},     {"\033[21~", 'q'}}; /* F6 and F10, as in htop */
   size_t i;
   for (i = 0; i < sizeof keys / sizeof *keys; i++)
     if (len >= strlen(keys[i].sent) && !memcmp(s, keys[i].sent, strlen(keys[i].sent)))
@@ -595,16 +630,10 @@ static int screen_keys(screen *c) {
 
 /* ---- the loop ---- */
 
-static double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* Until `until`, a key or another size. 0: it ends. */
 static int screen_wait(screen *c, double until) {
   struct pollfd in;
-  const double left = until - seconds_now();
+  const double left = until - watch_seconds();
   int n;
   in.fd = has_keys ? STDIN_FILENO : -1;
   in.events = POLLIN;
@@ -628,11 +657,11 @@ static int is_unicode(void) {
 
 static int screen_run(screen *c) {
   watch_state *s = c->s;
-  double next = seconds_now();
+  double next = watch_seconds();
   int64_t times = 0;
   int goes_on = 1, status = FITS;
   while (goes_on) {
-    const double now = seconds_now();
+    const double now = watch_seconds();
     if (now >= next && !c->is_paused) {
       if (s->count && times == s->count)
         break;

@@ -254,6 +254,15 @@
 #define VRAM__NET_NOT_KEPT(k)                                                                      \
   VRAM__E(k##_kept_from, VRAM_U(0)), VRAM__E(k##_kept_to, VRAM_U(0)),                              \
       VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0, k##_opened = 1
+/* a plan is for line q; without it the plan's figures of it are not checked */
+#define VRAM__NET_PLANS(q)                                                                         \
+  VRAM__NET_NEEDS(                                                                                 \
+      q##_is_no_line_after_BEGIN, q##_is_planned, VRAM__NET_NAMES(q),                              \
+      VRAM__NET_CONSTANTS(VRAM__E(q##_bytes, VRAM_U(1)), VRAM__E2(q##_macs, VRAM_U(1)),            \
+                          VRAM__COPY(q##_params, q##_bytes), VRAM__COPY(q##_weights, q##_bytes),   \
+                          VRAM__COPY(q##_flash, q##_bytes), VRAM__COPY(q##_scratch, q##_bytes),    \
+                          VRAM__COPY(q##_state, q##_bytes), VRAM__COPY(q##_live, q##_bytes),       \
+                          VRAM__NET_LOST(q)))
 /* what a line reads of another one, as if that were one byte */
 #define VRAM__NET_LOST_LINE(p)                                                                     \
   p##_lost = 1, p##_n = 1, p##_align = 1, p##_h = 1, p##_w = 1, p##_c = 1, p##_bias_each = 4,      \
@@ -1243,6 +1252,10 @@
                     (net##_##y##_end ? VRAM__V(net##_net_arena) - VRAM__V(net##_##y##_offset) -    \
                                            VRAM__V(net##_##y##_size)                               \
                                      : VRAM__V(net##_##y##_offset)), )
+/* which of several memories it is in, of those that `vram emit --bank` was told: the offset counts
+   from its start */
+#define VRAM_NET_BANK(net, y) VRAM__NET_PLANNED(net##_##y##__in, 0, )
+#define VRAM_NET_SCRATCH_BANK(net, y) VRAM__NET_PLANNED(net##_##y##__scratch_in, 0, )
 /* Where there is a better plan, `vram emit` defines these names: kws_c1__at as 0, 128ULL. Then the
    second is what is planned; else the name is one word, and the second what the lines have. */
 #define VRAM__NET_PLANNED(...) VRAM__NET_PLANNED_(__VA_ARGS__)

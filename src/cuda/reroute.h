@@ -135,47 +135,38 @@ struct vram__here {
   uint32_t line;
   VRAM__ANYWHERE vram__here(vram_cuda_tracker *of, const char *in, uint32_t at, const char *by)
       : t(of), file(in), function(by), line(at) {}
-  /* binds tighter than what may stand in an argument, but for casts and &, which come first */
+  /* binds looser than all that may stand in an argument */
 #ifdef __NVCC__
 #pragma nv_exec_check_disable
 #endif
   template <class vram__any>
-  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator->*(vram__any &&x) const {
-    (void)vram_cuda_here(t, file, line, function, const_cast<const void *>(address(x, 0)));
+  VRAM__ANYWHERE typename vram__passed<vram__any>::type operator|=(vram__any &&x) const {
+    (void)vram_cuda_here(t, file, line, function, address(x, 0));
     return static_cast<typename vram__passed<vram__any>::type>(x);
   }
 
 private:
   /* a pointer or what becomes one, a number, else nothing that CUDA knows */
   template <class vram__any>
-  static auto address(const vram__any &x, int) -> decltype(static_cast<const volatile void *>(x)) {
-    return x;
+  static auto address(const vram__any &x, int)
+      -> decltype(reinterpret_cast<uintptr_t>(static_cast<const volatile void *>(x))) {
+    return reinterpret_cast<uintptr_t>(static_cast<const volatile void *>(x));
   }
   template <class vram__any>
-  static auto address(const vram__any &x, long)
-      -> decltype(reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x))) {
-    return reinterpret_cast<const volatile void *>(static_cast<uintptr_t>(x));
+  static auto address(const vram__any &x, long) -> decltype(static_cast<uintptr_t>(x)) {
+    return static_cast<uintptr_t>(x);
   }
-  template <class vram__any> static const volatile void *address(const vram__any &, ...) {
-    return nullptr;
-  }
+  template <class vram__any> static uintptr_t address(const vram__any &, ...) { return 0; }
 };
-#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE)->*__VA_ARGS__
-/* an argument that is alone may be c ? p : q; a comma may be a template's */
-#define VRAM__ALONE(...) ::vram__here(VRAM_CUDA_HERE)->*(__VA_ARGS__)
-#define VRAM__ONLY_9TH(a, b, c, d, e, f, g, h, ninth, ...) ninth
-#define VRAM__ONLY_PICK(...) VRAM__ONLY_9TH(__VA_ARGS__)
-#define VRAM__ONLY(...)                                                                            \
-  VRAM__ONLY_PICK(__VA_ARGS__, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST, VRAM__FIRST,    \
-                  VRAM__FIRST, VRAM__FIRST, VRAM__ALONE, ~)                                        \
-  (__VA_ARGS__)
+/* only before it: a comma in an argument may be a template's */
+#define VRAM__FIRST(...) ::vram__here(VRAM_CUDA_HERE) |= __VA_ARGS__
+#define VRAM__ONLY(...) VRAM__FIRST(__VA_ARGS__)
 #else
 /* 0 is a pointer only as it stands */
 #define VRAM__ONLY(first)                                                                          \
   __builtin_choose_expr(                                                                           \
       __builtin_types_compatible_p(__typeof__(first), int) && __builtin_constant_p(first), first,  \
-      (__typeof__(1 ? (first) : (first)))(uintptr_t)vram_cuda_here(                                \
-          VRAM_CUDA_HERE, (const void *)(uintptr_t)(first)))
+      (__typeof__(1 ? (first) : (first)))vram_cuda_here(VRAM_CUDA_HERE, (uintptr_t)(first)))
 #define VRAM__FIRST(first, ...) VRAM__ONLY(first), __VA_ARGS__
 #endif
 

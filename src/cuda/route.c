@@ -9,14 +9,14 @@ typedef struct vram__cuda_told {
 
 static VRAM__THREAD vram__cuda_told vram__cuda_last;
 
-VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first) {
+VRAM_API uintptr_t vram_cuda_here(VRAM_CUDA_SITE, uintptr_t first) {
   vram__cuda_told *l = &vram__cuda_last;
   l->t = t;
   l->file = file;
   l->line = line;
   l->function = function;
-  l->first = (uintptr_t)first;
-  return (void *)(uintptr_t)first;
+  l->first = first;
+  return first;
 }
 
 /* what was told of a call with this argument, once */

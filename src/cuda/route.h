@@ -75,8 +75,9 @@
 #define VRAM__CUDA_TEXT_(x) #x
 #define VRAM__CUDA_TEXT(x) VRAM__CUDA_TEXT_(x)
 
-/* The next call by this thread whose first argument is `first` stands here. Gives it back. */
-VRAM_API void *vram_cuda_here(VRAM_CUDA_SITE, const void *first);
+/* The next call by this thread whose first argument is `first` stands here. Gives it back. No
+   pointer: a compiler would think that what it points to is read. */
+VRAM_API uintptr_t vram_cuda_here(VRAM_CUDA_SITE, uintptr_t first);
 VRAM_API int VRAM__ROUTED(vram_routed_cudaDeviceReset)(void);
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define VRAM__X(name, parameters, call) VRAM_API int VRAM__ROUTED(vram_routed_##name) parameters;

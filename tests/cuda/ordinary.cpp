@@ -172,10 +172,14 @@ static void overloads(void) {
   size_t pitch;
   cudaMemPool_t pool = nullptr;
   cudaMemPoolProps prop = cudaMemPoolProps();
-  const uint32_t line = __LINE__ + 1;
+  uint32_t line = __LINE__ + 1;
   CHECK(cudaMalloc(&p, 1000));
   IS(line_of("overloads") == line);
   CHECK(cudaFree(p));
+  line = __LINE__ + 1; /* all of the first argument */
+  CHECK(cudaMalloc(pool ? two : two + 1, 1000));
+  IS(line_of("overloads") == line);
+  CHECK(cudaFree(pool ? two[0] : two[1]));
   CHECK(cudaMalloc(two, 1000)), CHECK(cudaMalloc(two + 1, 1000));
   IS(now() == 2000);
   CHECK(twice(two[0], two[1]));
@@ -204,8 +208,32 @@ static void overloads(void) {
   IS(now() == 0);
 }
 
+/* a first argument is any expression */
+static void arguments(void) {
+  float *p, *two[2], *three[3];
+  const int i = 1;
+  const uint32_t line = __LINE__ + 1;
+  CHECK(cudaMalloc(two + i, 1000));
+  IS(line_of("arguments") == line);
+  CHECK(cudaFree(*(two + i)));
+  CHECK(cudaMallocManaged(now() ? &p : three + 2, 1000));
+  IS(line_of("arguments") == line + 3);
+  CHECK(cudaFree(now() ? three[2] : p));
+  IS(now() == 0);
+}
+
+/* no warning that p has no value before */
+cudaError_t fresh(void); /* not only inlined, where it would not be seen */
+cudaError_t fresh(void) {
+  float *p;
+  const cudaError_t e = cudaMalloc(&p, 10);
+  return e == cudaSuccess ? cudaFree(p) : e;
+}
+
 int main() {
   deleters();
+  arguments();
+  CHECK(fresh());
   pointers();
   names();
   overloads();

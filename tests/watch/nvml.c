@@ -7,12 +7,16 @@
      lost                  device 1 does not answer
      mig                   device 0 is divided in two
      soc                   no memory of its own
+     idle                  no process was busy of late
+     stale                 the driver has old samples alone, and some that were never written
+     foreign               the samples are of processes that nobody lists
      wave                  a device is a tenth fuller at every call, to nine of them, and then empty
      dirty                 names with control characters, not ended
    Compiled with -DOLD it has the first forms of the calls only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct {
   unsigned long long total, free, used;
@@ -179,25 +183,101 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned k, void **to) {
   *to = (char *)handle + (k ? 2 : 1);
   return 0;
 }
-/* The first process is NVML_PID, the others are of nobody here. */
+/* The first process is NVML_PID, the others are of nobody here. Of a divided device each part has
+   one of them, and the whole device all. */
 static int list(void *handle, unsigned *n, process *p, unsigned have) {
   const char *first = getenv("NVML_PID");
-  unsigned i, cap = *n;
+  unsigned i, cap = *n, from = 0;
   calls++;
   if (mode("churn"))
     have = calls * 7 % 5;
   if (mode("grow"))
     have = calls * 100; /* more than any room for more */
+  if (part(handle))
+    from = (unsigned)part(handle), have = have > from ? 1 : 0;
   *n = have;
   if (have > cap)
     return 7;
-  for (i = 0; i < have; i++) {
-    memset(&p[i], 0, sizeof p[i]);
-    p[i].pid = !i && first ? (unsigned)atoi(first) : 4194400 + i + number(handle);
-    p[i].used = mode("na") ? ~0ULL : (i + 1) * (GIB / 4);
+  for (i = from; i < from + have; i++, p++) {
+    memset(p, 0, sizeof *p);
+    p->pid = !i && first ? (unsigned)atoi(first) : 4194400 + i + number(handle);
+    p->used = mode("na") ? ~0ULL : (i + 1) * (GIB / 4);
   }
   return 0;
 }
+
+/* A ring of samples: two of each process, the newer one first; of the third there is none. */
+typedef struct {
+  unsigned pid;
+  unsigned long long time;
+  unsigned use[4];
+} sample;
+static int samples(void *handle, sample *to, unsigned cap, unsigned *n, unsigned long long since) {
+  const char *first = getenv("NVML_PID");
+  const unsigned long long now = (unsigned long long)time(NULL) * 1000000;
+  unsigned have = 0, i;
+  if (part(handle) || (mode("mig") && !number(handle)))
+    return 3;
+  if (mode("idle"))
+    return 6;
+  for (i = 0; i < 4; i++) {
+    sample s = {0, now - (i >= 2) * 500000, {40 + 5 * (i & 1) - i / 2, 7, i & 1, 3 * (i & 1)}};
+    s.pid = mode("foreign")   ? 99 + i
+            : i % 2 || !first ? 4194401 + number(handle)
+                              : (unsigned)atoi(first);
+    if (mode("stale"))
+      s.time = i & 1 ? now : 5, s.use[0] = i & 1 ? 4000000000U : 99;
+    else if (s.time <= since)
+      continue;
+    if (have < cap)
+      to[have] = s;
+    have++;
+  }
+  *n = have;
+  return have > cap ? 7 : have ? 0 : 6;
+}
+typedef struct {
+  unsigned pid;
+  unsigned long long time;
+  unsigned busy, memory, encoder, decoder;
+} sample_v1;
+int nvmlDeviceGetProcessUtilization(void *handle, sample_v1 *to, unsigned *n,
+                                    unsigned long long since) {
+  sample s[8];
+  unsigned i;
+  int status;
+  FAIL(nvmlDeviceGetProcessUtilization);
+  status = samples(handle, s, to ? *n : 0, n, since);
+  for (i = 0; !status && i < *n; i++)
+    to[i].pid = s[i].pid, to[i].time = s[i].time, memcpy(&to[i].busy, s[i].use, sizeof s[i].use);
+  return status;
+}
+#ifndef OLD
+typedef struct {
+  unsigned long long time;
+  unsigned pid, busy, memory, encoder, decoder, jpeg, flow;
+} sample_v2;
+typedef struct {
+  unsigned version, n;
+  unsigned long long since;
+  sample_v2 *to;
+} sample_list;
+int nvmlDeviceGetProcessesUtilizationInfo(void *handle, sample_list *list) {
+  sample s[8];
+  unsigned i;
+  int status;
+  FAIL(nvmlDeviceGetProcessesUtilizationInfo);
+  if (list->version != (sizeof *list | 1U << 24))
+    return 25;
+  status = samples(handle, s, list->to ? list->n : 0, &list->n, list->since);
+  for (i = 0; !status && i < list->n; i++) {
+    memset(&list->to[i], 0, sizeof *list->to);
+    list->to[i].pid = s[i].pid, list->to[i].time = s[i].time;
+    memcpy(&list->to[i].busy, s[i].use, sizeof s[i].use);
+  }
+  return status;
+}
+#endif
 int V3(nvmlDeviceGetComputeRunningProcesses)(void *handle, unsigned *n, process *p) {
   FAIL(nvmlDeviceGetComputeRunningProcesses);
   return list(handle, n, p, number(handle) < 3 ? 3 : 0);

@@ -104,6 +104,7 @@ assert not any(line.startswith(">") for line in rows)
 assert any(ME in line and ".py" not in line for line in rows)
 w.key("\033[B", "\033[B")
 w.until(lambda p: processes(p)[1][1].startswith(">1    4194403"))
+assert head.split() == ["gpu", "pid", "user", "type", "busy", "memory*", "share", "cpu", "host", "command"], head
 w.key(">", ">")  # by pid: the selected process stays selected
 picture = w.until(lambda p: "pid*" in processes(p)[0])
 rows = processes(picture)[1]
@@ -112,6 +113,9 @@ assert [line for line in rows if line.startswith(">")] == [line for line in rows
 w.key("r")
 rows = processes(w.until(lambda p: "pid^" in processes(p)[0]))[1]
 assert "4194403" in rows[0] and ME in rows[-1], rows
+for key, column in ("P", "busy^"), ("T", "cpu^"), ("M", "memory^"), ("\033[17~", "gpu^"), ("N", "pid^"):
+    w.key(key)
+    w.until(lambda p: column in processes(p)[0])
 w.key("\033OA", "k", "\033[5~", "G")
 w.until(lambda p: processes(p)[1][-1].startswith(">"))
 w.key("\033[H")
@@ -142,6 +146,13 @@ head, rows = processes(w.picture())
 assert "pid*" in head and [line.split()[1] for line in rows] == [ME, ME, "4194402", "4194402"], rows
 assert f"pid {ME},4194402" in w.picture()[-1]
 assert w.end("q") == 0
+
+# how busy each was; F10 ends it as q does
+w = Watch(24, 132, "--sort", "busy")
+head, rows = processes(w.picture())
+assert "busy*   enc   dec" in head and "45 %   1 %   3 %" in rows[0] and "0 %   0 %   0 %" in rows[-1], rows
+w.until(lambda p: re.search(rf"{ME} .* \d+ % +[\d.]+ [KMG]iB  ", "\n".join(p)))  # processor, host bytes
+assert w.end("\033[21~") == 0
 
 # more processes than lines: the selected one is always seen
 w = Watch(10, 80, devices=4)
