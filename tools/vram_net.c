@@ -16,6 +16,7 @@ typedef struct net_job {
   uint64_t one_bytes;  /* the arena in one memory */
   uint64_t tflm_bytes; /* the arena in TensorFlow Lite Micro's order */
   net_banks banks;
+  net_roms roms;
   tflm_arenas tflm; /* of a .tflite file, what its interpreter needs */
   vram_tflm_version tflm_version;
   int wants_tflm, is_least, has_format, has_kernels, has_flash, has_sram;
@@ -41,6 +42,12 @@ int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), u
   return cmd_bad(what, v, list), -1;
 }
 
+int net_same_name(const char *a, const char *b) {
+  for (; *a && cmd_lower(*a) == cmd_lower(*b); a++, b++)
+    ;
+  return !*a && !*b;
+}
+
 int net_bank(net_banks *b, const char *v) {
   static const char expected[] = "[NAME=]SIZE, as DTCM=64KiB; 0: without a limit; at most 8";
   const char *const is = strchr(v, '=');
@@ -57,7 +64,7 @@ int net_bank(net_banks *b, const char *v) {
   else
     snprintf(b->name[k], sizeof *b->name, "bank%" PRIu32, k);
   for (i = 0; i < k; i++)
-    if (!strcmp(b->name[i], b->name[k]))
+    if (net_same_name(b->name[i], b->name[k]))
       return cmd_bad("a second bank of that name", v, NULL), 0;
   if (!cmd_parse_size(is ? is + 1 : v, &b->o.capacity[k]))
     return cmd_bad("not a bank", v, expected), 0;
@@ -65,10 +72,33 @@ int net_bank(net_banks *b, const char *v) {
   return 1;
 }
 
+int net_banks_too_large(const net_banks *b, const vram_net *net, const char *path,
+                        const vram_error *err) {
+  const uint64_t *const bytes = net->arena.bank_bytes, *const capacity = b->o.capacity;
+  const uint32_t k = (uint32_t)err->line - 1;
+  const vram_net_line *l = net->line;
+  uint32_t i;
+  for (i = 0; i < b->o.nbank; i++)
+    if (capacity[i] && bytes[i] > capacity[i]) {
+      cmd_say("%s: its buffers do not fit the banks: %s has %" PRIu64 " bytes, what is left for it "
+              "takes %" PRIu64 ": does not fit by %" PRIu64,
+              path, b->name[i], capacity[i], bytes[i], bytes[i] - capacity[i]);
+      return TOO_LARGE;
+    }
+  if (err->line && k < net->nbuffer) {
+    while (l->buffer != k && l->scratch_buffer != k)
+      l++;
+    cmd_say("%s: its buffers do not fit the banks: %s of %s, %" PRIu64 " bytes, fits none", path,
+            l->buffer == k ? "the value" : "scratch", l->y, net->buffer[k].bytes);
+  } else
+    cmd_say("%s: its buffers do not fit the banks", path);
+  return TOO_LARGE;
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
   static const char own[] =
-      "--net --flash --sram --format --align --kernels --svg --bank --tflm --tflm-version";
+      "--net --flash --sram --format --align --kernels --svg --bank --rom --tflm --tflm-version";
   const char *const best = cmd_nearest_of(own, a);
   char expected[64];
   int64_t count;
@@ -87,6 +117,8 @@ static int net_option(net_job *n, const char *a, const char *v) {
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--bank"))
     return net_bank(&n->banks, v) ? 2 : 0;
+  if (!strcmp(a, "--rom"))
+    return net_rom(&n->roms, v) ? 2 : 0;
   if (!strcmp(a, "--tflm-version")) {
     i = net_choice("unknown version", v, vram_tflm_version_name, VRAM_TFLM_VERSION_COUNT);
     if (i < 0)
@@ -144,7 +176,7 @@ static int net_arguments(net_job *n, int argc, char **argv) {
     return cmd_bad("standard output takes one of --json and --csv", NULL, NULL);
   if (n->svg && cmd_is_output(n->svg))
     return cmd_bad("the table is on standard output: not", "--svg -", NULL);
-  return FITS;
+  return net_roms_check(&n->roms, &n->banks);
 }
 
 /* ---- the network ---- */
@@ -285,9 +317,8 @@ static int net_plan(net_job *n) {
     if (!n->scratch)
       return cmd_no_memory();
     if (vram_net_plan(&n->net, &n->banks.o, n->scratch, bytes, &e))
-      return e.code == VRAM_ERR_LIMIT
-                 ? (cmd_say("%s: its buffers do not fit the banks", n->path), TOO_LARGE)
-                 : net_error(n, &e);
+      return e.code == VRAM_ERR_LIMIT ? net_banks_too_large(&n->banks, &n->net, n->path, &e)
+                                      : net_error(n, &e);
   }
   return FITS;
 }
@@ -433,6 +464,8 @@ static void net_text(const net_job *n) {
   printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM", net_sram(n));
   if (n->banks.o.nbank > 1)
     net_banks_text(n);
+  if (n->roms.o.nbank)
+    net_roms_text(&n->roms);
   if (n->has_flash || n->has_sram)
     printf("\n");
   if (n->has_flash)
@@ -513,6 +546,8 @@ static void net_json(const net_job *n) {
              net_accesses(net, i));
     printf("],\"banks_proven\":%s", net->arena.proven ? "true" : "false");
   }
+  if (n->roms.o.nbank)
+    net_roms_json(&n->roms);
   if (n->tflm.count) {
     printf(",\"tflm\":{\"head_bytes\":%" PRIu64, n->tflm.head_bytes);
     for (i = 0; i < n->tflm.count; i++)
@@ -562,11 +597,18 @@ static int net_svg(const net_job *n) {
 /* Its planner has been at work already: what is for ours is refused. */
 static int net_executorch(const net_job *n) {
   if (n->wants_tflm || n->has_format || n->has_kernels || n->align || n->name || n->svg ||
-      n->banks.o.nbank || n->j.ndims)
+      n->banks.o.nbank || n->roms.o.nbank || n->j.ndims)
     return cmd_bad("a program of ExecuTorch takes --flash, --sram, --json and --csv alone", NULL,
                    NULL);
   return executorch_report(n->path, &n->j, n->has_flash ? &n->flash : NULL,
                            n->has_sram ? &n->sram : NULL);
+}
+
+/* Are the arrays of a .tflite file those that the lines count? */
+static int net_is_own_format(const net_job *n) {
+  vram_net_format own = n->net.line->format;
+  return model_sniff(n->path) == VRAM_FILE_TFLITE &&
+         (!n->has_format || (!tflite_format(n->path, &own) && own == n->format));
 }
 
 int net_command(int argc, char **argv) {
@@ -582,6 +624,9 @@ int net_command(int argc, char **argv) {
   n.j.model = n.path;
   if (executorch_is(n.path))
     return net_executorch(&n);
+  if (n.wants_tflm && (n.banks.o.nbank || n.roms.o.nbank))
+    return cmd_bad("TensorFlow Lite Micro has one arena: not with --tflm",
+                   n.banks.o.nbank ? "--bank" : "--rom", NULL);
   if (n.wants_tflm)
     return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
   status = model_read(n.path, &n.j, &text, &len);
@@ -592,6 +637,8 @@ int net_command(int argc, char **argv) {
     status = net_model(&n, text, len);
   if (!status)
     status = net_plan(&n);
+  if (!status && n.roms.o.nbank)
+    status = net_roms_place(&n.roms, &n.banks, &n.net, n.path, net_is_own_format(&n));
   if (!status)
     status = tflm_find(n.path, n.kernels, &n.tflm);
   if (!status) {
@@ -605,6 +652,7 @@ int net_command(int argc, char **argv) {
       status = net_svg(&n);
     status = status ? status : net_fits(&n) ? FITS : TOO_LARGE;
   }
+  net_roms_end(&n.roms);
   free(n.scratch);
   free(n.memory);
   model_unload(&n.l);

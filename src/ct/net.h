@@ -1216,6 +1216,10 @@
                     (net##_##y##_end ? VRAM__V(net##_net_arena) - VRAM__V(net##_##y##_offset) -    \
                                            VRAM__V(net##_##y##_size)                               \
                                      : VRAM__V(net##_##y##_offset)), )
+/* which of several memories it is in, of those that `vram emit --bank` was told: the offset counts
+   from its start */
+#define VRAM_NET_BANK(net, y) VRAM__NET_PLANNED(net##_##y##__in, 0, )
+#define VRAM_NET_SCRATCH_BANK(net, y) VRAM__NET_PLANNED(net##_##y##__scratch_in, 0, )
 /* Where there is a better plan, `vram emit` defines these names: kws_c1__at as 0, 128ULL. Then the
    second is what is planned; else the name is one word, and the second what the lines have. */
 #define VRAM__NET_PLANNED(...) VRAM__NET_PLANNED_(__VA_ARGS__)
