@@ -369,6 +369,22 @@ END2
     fi
   done
 fi
+# other layers, by hand: one row of 8 for each of 6 ids; 192 weights, 16 biases of 4 bytes and 8 scales of 8
+# at each of 6 steps; 64 weights and 4 scales for each of 6 tokens; 8 figures of 4 bytes at 6 positions;
+# 12 weights, 3 biases, a scale at 6 positions; a table for each of 18 elements
+cat >$work/reads.h <<'END2'
+VRAM_NET_BEGIN(n, IDS32, 1, 6, 1, 1);
+VRAM_NET_EMBEDDING(n, e, input, I8, 100, 8);
+VRAM_NET_LSTM(n, r, e, 4, 1, 1);
+VRAM_NET_SELF_ATTENTION(n, a, r, 2, 2, 2, 0);
+VRAM_NET_LAYER_NORM(n, l, a);
+VRAM_NET_LINEAR(n, y, l, 3, 1);
+VRAM_NET_ACTIVATION_TABLE(n, t, y, 256);
+VRAM_NET_END(n, t);
+END2
+./vram estimate --embedded $work/reads.h --rom A=0 | awk '$2 == "A" { print $1, $3, $4 }' >$work/found
+printf '%s\n' "e 800 48" "r 320 1920" "a 96 576" "l 32 192" "y 32 192" "t 256 18" >$work/wanted
+same "what is read of other layers" $work/wanted $work/found
 refuse "constants that do not fit" "constants of 22464 bytes (A 8192, B 9216): do not fit by 5056" ./vram emit tests/golden/tflite/ic_i8io.tflite --rom A=8KiB --rom B=9KiB
 refuse "constants of one line that do not fit" "are larger than each memory (A 9000, B 9000, C 9000): do not fit by" ./vram emit tests/golden/tflite/ic_i8io.tflite --rom A=9000 --rom B=9000 --rom C=9000
 refuse "RAM that keeps constants" "RAM keeps no constants: 'dtcm'" ./vram emit lenet5 --bank DTCM=8KiB --rom dtcm=0

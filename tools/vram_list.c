@@ -240,6 +240,9 @@ int list_command(int argc, char **argv) {
   for (k = 0; what && k < sizeof known / sizeof *known; k++)
     if (!strcmp(what, known[k].name))
       return known[k].list();
+  for (i = 0; argc == 2 && i < 2; i++)
+    if (*argv[i] == '-' && strcmp(argv[i], "--json") != 0)
+      return cmd_unknown_option(argv[i], "list", NULL, ""), USAGE;
   best = !what          ? NULL
          : *what == '-' ? "vram list -h"
                         : cmd_nearest_of("models ops lines dtypes optimizers gpus rules", what);

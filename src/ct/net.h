@@ -165,42 +165,63 @@
 
 /* A line, a BEGIN or an END that is not there is one mistake and shall be one message. NAMED
    declares a name, NEEDS asks for it.
-   GCC: the name is a type; behind what is declared with it stands an attribute, whose words GCC
-   skips. Where there is no such type, GCC says so, goes on behind the next semicolon, which is the
-   one in the attribute, and so declares what stands there instead. What is made of that is `lost`,
-   and not checked. clang stops. Others tell the name first, and then what else they do not find. */
+   GCC: the name is a type. Where there is no such type, GCC says so and goes on behind the next
+   semicolon or the next braces. What stands there has no effect where there is such a type, and is
+   declared where not: in an attribute, whose words GCC skips (from version 10), or, in C, among
+   parameters. What is made of that is `lost`, and not checked. clang stops; so does SDCC, which
+   says what stands behind such a type: its name once more. Others tell the name first, and then
+   what else they do not find. */
 /* clang-format off */
-#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__EDG__) &&             \
-    !defined(__CUDACC__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__EDG__) && !defined(__CUDACC__) &&       \
+    (__GNUC__ >= 10 || (__GNUC__ >= 5 && !defined(__cplusplus)))
 #define VRAM__NET_NAMED(name) typedef char name __attribute__((__unused__))
 #if defined(__cplusplus)
-#define VRAM__NET_OF_TYPE(name, by) extern name by() [[vram::instead
-#else
-#define VRAM__NET_OF_TYPE(name, by)                                                                \
+#define VRAM__NET_OF_TYPE(name, by, names, ...)                                                    \
+  extern name by() [[vram::instead (; __VA_ARGS__; names;)]];
+#elif __GNUC__ >= 10
+#define VRAM__NET_OF_TYPE(name, by, names, ...)                                                    \
   _Pragma("GCC diagnostic ignored \"-Wnested-externs\"")                                           \
-  __extension__ extern char by(name line) [[vram
+  __extension__ extern char by(name line) [[vram (; __VA_ARGS__; names;)]];
+#else /* the last enumerator is this header's, and so are the warnings of it, which GCC keeps */
+#define VRAM__NET_AMONG(by, ...)                                                                   \
+  by##_instead(union { char line; }                                                                \
+               vram__lost[sizeof(__VA_ARGS__) * sizeof(char (*)(enum { vram__last }))])
+#define VRAM__NET_QUIET                                                                            \
+  _Pragma("GCC diagnostic ignored \"-Wnested-externs\"")                                           \
+  _Pragma("GCC diagnostic ignored \"-Wshadow\"") _Pragma("GCC diagnostic ignored \"-Wpedantic\"")  \
+  _Pragma("GCC diagnostic ignored \"-Wunused-local-typedefs\"")
+#define VRAM__NET_OF_TYPE(name, by, names, ...)                                                    \
+  VRAM__NET_QUIET extern char by(name line), VRAM__NET_AMONG(by, __VA_ARGS__);                     \
+  VRAM__NET_NAMED(name);
 #endif
-#define VRAM__NET_NEEDS(name, by, instead)                                                         \
+#define VRAM__NET_NEEDS(name, by, names, ...)                                                      \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"")                \
   _Pragma("GCC diagnostic ignored \"-Wredundant-decls\"")                                          \
-  VRAM__NET_OF_TYPE(name, by) (; instead;)]];                                                      \
+  VRAM__NET_OF_TYPE(name, by, names, __VA_ARGS__)                                                  \
   _Pragma("GCC diagnostic pop")
-#define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
-#define VRAM__NET_BEGUN(q) q##_lost = 0
-#define VRAM__NET_GOES_ON(q, p) q##_lost = 0 + p##_lost
-#define VRAM__NET_ENDED(N, p) N##_lost = 0 + p##_lost
-#else
-#if defined(__clang__) && !defined(__cplusplus)
+#elif defined(__SDCC)
+#define VRAM__NET_NAMED(name) typedef char name
+#define VRAM__NET_OF_TYPE(name, by) typedef char by(name name);
+#define VRAM__NET_NEEDS(name, by, names, ...) VRAM__NET_OF_TYPE(name, by)
+#elif defined(__clang__) && !defined(__cplusplus)
 #define VRAM__NET_NAMED(name) struct name
-#define VRAM__NET_NEEDS(name, by, instead)                                                         \
+#define VRAM__NET_NEEDS(name, by, names, ...)                                                      \
   _Pragma("clang diagnostic push") _Pragma("clang diagnostic fatal \"-Wvisibility\"")              \
   extern char by(struct name *);                                                                   \
   _Pragma("clang diagnostic pop")
 #else
 #define VRAM__NET_NAMED(name) struct vram__net
-#define VRAM__NET_NEEDS(name, by, instead)
+#define VRAM__NET_NEEDS(name, by, names, ...)
 #endif
+#if defined(VRAM__NET_OF_TYPE)
+#define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
+#define VRAM__NET_IS_LOST(q) q##_lost
+#define VRAM__NET_BEGUN(q) q##_lost = 0
+#define VRAM__NET_GOES_ON(q, p) q##_lost = 0 + p##_lost
+#define VRAM__NET_ENDED(N, p) N##_lost = 0 + p##_lost
+#else
 #define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(condition, name)
+#define VRAM__NET_IS_LOST(q) 0
 #define VRAM__NET_BEGUN(q) q##_is_no_line_after_BEGIN = 0
 #define VRAM__NET_GOES_ON(q, p) q##_is_no_line_after_BEGIN = 0 + p##_is_no_line_after_BEGIN
 #define VRAM__NET_ENDED(N, p) N##_lacks_its_VRAM_NET_END = 1, VRAM__NET_GOES_ON(N, p)
@@ -208,41 +229,56 @@
 /* clang-format on */
 /* q stands behind p in N, and takes k */
 #define VRAM__NET_AFTER(q, p)                                                                      \
-  VRAM__NET_NEEDS(p##_is_no_line_after_BEGIN, q##_follows, VRAM__NET_LOST(p))
+  VRAM__NET_NEEDS(p##_is_no_line_after_BEGIN, q##_follows, VRAM__NET_NAMES(p),                     \
+                  VRAM__NET_CONSTANTS(VRAM__NET_LOST(p)))
+#if defined(VRAM__NET_AMONG) /* one after the other: what is missing first is told alone */
+#define VRAM__NET_NAMES(p) VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+#define VRAM__NET_LOST(p) VRAM__NET_LOST_LINE(p)
 #define VRAM__NET_TAKES(q, k)                                                                      \
-  VRAM__NET_NEEDS(k##_is_no_line_after_BEGIN, q##_takes_line, VRAM__NET_LOST(k))                   \
-  VRAM__NET_NEEDS(k##_is_no_kept_value, q##_takes, VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)))
+  _Pragma("GCC diagnostic push")                                                                   \
+      VRAM__NET_QUIET extern char q##_takes_line(k##_is_no_line_after_BEGIN line),                 \
+      VRAM__NET_AMONG(q##_takes_line, VRAM__NET_CONSTANTS(VRAM__NET_LOST(k))),                     \
+      q##_takes(k##_is_no_kept_value line),                                                        \
+      VRAM__NET_AMONG(q##_takes, VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)));                      \
+  VRAM__NET_NAMES(k);                                                                              \
+  _Pragma("GCC diagnostic pop")
+#else
+#define VRAM__NET_NAMES(p)                                                                         \
+  VRAM__NET_NAMED(p##_is_no_kept_value);                                                           \
+  VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+#define VRAM__NET_LOST(p) VRAM__NET_LOST_LINE(p), VRAM__NET_NOT_KEPT(p)
+#define VRAM__NET_TAKES(q, k)                                                                      \
+  VRAM__NET_NEEDS(k##_is_no_line_after_BEGIN, q##_takes_line, VRAM__NET_NAMES(k),                  \
+                  VRAM__NET_CONSTANTS(VRAM__NET_LOST(k)))                                          \
+  VRAM__NET_NEEDS(k##_is_no_kept_value, q##_takes, , VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)))
+#endif
 #define VRAM__NET_NOT_KEPT(k)                                                                      \
   VRAM__E(k##_kept_from, VRAM_U(0)), VRAM__E(k##_kept_to, VRAM_U(0)),                              \
-      VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0, k##_opened = 0
+      VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0, k##_opened = 1
 /* a plan is for line q; without it the plan's figures of it are not checked */
 #define VRAM__NET_PLANS(q)                                                                         \
   VRAM__NET_NEEDS(                                                                                 \
-      q##_is_no_line_after_BEGIN, q##_is_planned,                                                  \
+      q##_is_no_line_after_BEGIN, q##_is_planned, VRAM__NET_NAMES(q),                              \
       VRAM__NET_CONSTANTS(VRAM__E(q##_bytes, VRAM_U(1)), VRAM__E2(q##_macs, VRAM_U(1)),            \
                           VRAM__COPY(q##_params, q##_bytes), VRAM__COPY(q##_weights, q##_bytes),   \
                           VRAM__COPY(q##_flash, q##_bytes), VRAM__COPY(q##_scratch, q##_bytes),    \
-                          VRAM__COPY(q##_state, q##_bytes), VRAM__COPY(q##_live, q##_bytes));      \
-      VRAM__NET_LOST(q))
+                          VRAM__COPY(q##_state, q##_bytes), VRAM__COPY(q##_live, q##_bytes),       \
+                          VRAM__NET_LOST(q)))
 /* what a line reads of another one, as if that were one byte */
-#define VRAM__NET_LOST(p)                                                                          \
-  VRAM__NET_CONSTANTS(                                                                             \
-      p##_lost = 1, p##_n = 1, p##_align = 1, p##_h = 1, p##_w = 1, p##_c = 1, p##_bias_each = 4,  \
-      p##_a_bits = 8, p##_w_bits = 8, p##_kernels = 0, p##_scales = 1, p##_bias = 0, p##_end = 0,  \
-      p##_held = 0, p##_open = 0, p##_buf = 0, VRAM__E(p##_size, VRAM_U(1)),                       \
-      VRAM__E2(p##_macs_total, VRAM_U(1)), VRAM__COPY(p##_params_total, p##_size),                 \
-      VRAM__COPY(p##_weights_total, p##_size), VRAM__COPY(p##_flash_total, p##_size),              \
-      VRAM__COPY(p##_state_total, p##_size), VRAM__COPY(p##_offset, p##_size),                     \
-      VRAM__COPY(p##_low, p##_size), VRAM__COPY(p##_top, p##_size),                                \
-      VRAM__COPY(p##_low_from, p##_size), VRAM__COPY(p##_low_to, p##_size),                        \
-      VRAM__COPY(p##_top_from, p##_size), VRAM__COPY(p##_top_to, p##_size),                        \
-      VRAM__COPY(p##_reach, p##_size), VRAM__COPY(p##_live_peak, p##_size),                        \
-      VRAM__COPY(p##_arena, p##_size), VRAM__COPY(p##_buf0, p##_size),                             \
-      VRAM__COPY(p##_buf1, p##_size), VRAM__COPY(p##_side, p##_size),                              \
-      VRAM__COPY(p##_scratch_peak, p##_size), VRAM__E(p##_kept, VRAM_U(1073741824)),               \
-      VRAM__NET_NOT_KEPT(p));                                                                      \
-  VRAM__NET_NAMED(p##_is_no_kept_value);                                                           \
-  VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+#define VRAM__NET_LOST_LINE(p)                                                                     \
+  p##_lost = 1, p##_n = 1, p##_align = 1, p##_h = 1, p##_w = 1, p##_c = 1, p##_bias_each = 4,      \
+  p##_a_bits = 8, p##_w_bits = 8, p##_kernels = 0, p##_scales = 1, p##_bias = 0, p##_end = 0,      \
+  p##_held = 0, p##_open = 0, p##_buf = 0, VRAM__E(p##_size, VRAM_U(1)),                           \
+  VRAM__E2(p##_macs_total, VRAM_U(1)), VRAM__COPY(p##_params_total, p##_size),                     \
+  VRAM__COPY(p##_weights_total, p##_size), VRAM__COPY(p##_flash_total, p##_size),                  \
+  VRAM__COPY(p##_state_total, p##_size), VRAM__COPY(p##_offset, p##_size),                         \
+  VRAM__COPY(p##_low, p##_size), VRAM__COPY(p##_top, p##_size),                                    \
+  VRAM__COPY(p##_low_from, p##_size), VRAM__COPY(p##_low_to, p##_size),                            \
+  VRAM__COPY(p##_top_from, p##_size), VRAM__COPY(p##_top_to, p##_size),                            \
+  VRAM__COPY(p##_reach, p##_size), VRAM__COPY(p##_live_peak, p##_size),                            \
+  VRAM__COPY(p##_arena, p##_size), VRAM__COPY(p##_buf0, p##_size), VRAM__COPY(p##_buf1, p##_size), \
+  VRAM__COPY(p##_side, p##_size), VRAM__COPY(p##_scratch_peak, p##_size),                          \
+  VRAM__E(p##_kept, VRAM_U(1073741824))
 
 /* All lines are this one: the values of the arguments, checks, the constants. A program that wants
    a table of a network includes the network a second time, inside a function and with a
@@ -273,9 +309,9 @@
                    q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
   VRAM__NET_ASSERT(q,                                                                              \
-                   VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&                             \
-                       (p##_w_bits > 0) == (k##_w_bits > 0) &&                                     \
-                       (p##_scales > 0) == (k##_scales > 0),                                       \
+                   VRAM__NET_IS_LOST(k) || (VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&    \
+                                            (p##_w_bits > 0) == (k##_w_bits > 0) &&                \
+                                            (p##_scales > 0) == (k##_scales > 0)),                 \
                    q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
@@ -1250,7 +1286,7 @@
 #if defined(VRAM__NET_OF_TYPE) || (defined(__clang__) && !defined(__cplusplus))
 #define VRAM__NET_ENDS(N)                                                                          \
   VRAM__NET_NEEDS(                                                                                 \
-      N##_lacks_its_VRAM_NET_END, N##_is_to_fit,                                                   \
+      N##_lacks_its_VRAM_NET_END, N##_is_to_fit, ,                                                 \
       VRAM__NET_CONSTANTS(VRAM__E(N##_flash, VRAM_U(0)), VRAM__E(N##_state, VRAM_U(0)),            \
                           VRAM__E(N##_arena, VRAM_U(0)), VRAM__E(N##_pingpong, VRAM_U(0))))
 #else
