@@ -48,6 +48,8 @@ cmd_text help_estimate = {
     "  --tflm                of a .tflite file nothing but TensorFlow Lite Micro's\n"
     "                        arena, with its parts: tensor_arena[N]; --kernels:\n"
     "                        with those of CMSIS-NN\n"
+    "  --kernels-for speed|size\n"
+    "                        how those are built: OPTIMIZE_KERNELS_FOR\n"
     "  --tflm-version 2026-08|2024-11\n"
     "                        the same of that version (default: 2026-08)\n"
     "\n"
