@@ -231,6 +231,9 @@ lines "two inputs, two outputs" \
 lines "ids and their positions" \
   "BEGIN IDS32, 1, 4, 1, 1;KEEP input_kept, input;INPUT p, input_kept, IDS32, 4, 1, 1;EMBEDDING b, p, F32, 9, 6;KEEP b_kept, b;FROM input_back, b_kept, input_kept;EMBEDDING a, input_back, F32, 5, 6;ADD_INPLACE y, a, b_kept;" \
   "input x i64 [1,4]\ninput p i64 [1,4]\nembedding b p num_embeddings=9 embedding_dim=6\nembedding a x num_embeddings=5 embedding_dim=6\nadd y a b"
+lines "three axes" \
+  "BEGIN I8, 1, 192, 24, 2;CONV3D c, input, 8, 4, 3, 3, 3, 1, 2, 2, 1, PAD(1, 1), 1;BATCH_NORM_FOLDED b, c;CUSTOM p, b, 48, 6, 4, 0, 0, 0, 0, 0;CUSTOM d, p, 32, 6, 4, 16, 60, 2304, 0, 0;CONV3D e, d, 8, 5, 2, 1, 1, 2, 1, 1, 0, VALID, 0;GLOBAL_AVG_POOL2D g, e;" \
+  "input x f32 [1,2,8,24,24]\nconv3d c x out_channels=4 kernel_size=3 stride=1,2,2 padding=1\nbatch_norm b c\nmax_pool3d p b kernel_size=1,2,2\nconv3d d p out_channels=4 kernel_size=1,3,1 groups=4\nconv3d e d out_channels=5 kernel_size=2,1,1 stride=2,1,1 bias=0\nadaptive_avg_pool3d g e output_size=1" --format i8
 lines "rows that an index picks" \
   "BEGIN I8, 1, 6, 1, 4;CUSTOM y, input, 3, 1, 4, 0, 12, 0, 0, 0;" \
   "input x f32 [1,6,4]\nbuffer i shape=[3] dtype=i32\nindex_select y x i dim=1" --format i8
@@ -253,7 +256,7 @@ small() { # small NAME TEXT LINES
   refuse "$1" "small.vram$2" ./vram emit $work/small.vram
   if [ "$(wc -l <$work/log)" = 1 ]; then ok; else bad "$1: not one line"; fi
 }
-small "3d" ":2:1: c (conv3d): no line has three axes" "input x f32 [1,2,4,4,4]\nconv3d c x out_channels=2 kernel_size=3"
+small "3d, padded with itself" ":2:1: c (conv3d): three axes whose padding is not of zeros" "input x f32 [1,2,4,4,4]\nconv3d c x out_channels=2 kernel_size=3 padding=1 padding_mode=circular"
 small "two inputs, another batch" ": input z: its batch is not that of the first input" "input x f32 [2,2]\ninput z f32 [3,2]\nlinear a x out_features=3\nlinear b z out_features=3\noutput a b"
 small "indices" ":3:1: t (topk): no line does that" "input x f32 [1,9]\nlinear a x out_features=4\ntopk t,i a k=2"
 small "the batch" ":2:1: m (mean): it works across the batch" "input x f32 [4,6]\nmean m x dim=0\nlinear y m out_features=2"
@@ -366,6 +369,22 @@ END2
     fi
   done
 fi
+# other layers, by hand: one row of 8 for each of 6 ids; 192 weights, 16 biases of 4 bytes and 8 scales of 8
+# at each of 6 steps; 64 weights and 4 scales for each of 6 tokens; 8 figures of 4 bytes at 6 positions;
+# 12 weights, 3 biases, a scale at 6 positions; a table for each of 18 elements
+cat >$work/reads.h <<'END2'
+VRAM_NET_BEGIN(n, IDS32, 1, 6, 1, 1);
+VRAM_NET_EMBEDDING(n, e, input, I8, 100, 8);
+VRAM_NET_LSTM(n, r, e, 4, 1, 1);
+VRAM_NET_SELF_ATTENTION(n, a, r, 2, 2, 2, 0);
+VRAM_NET_LAYER_NORM(n, l, a);
+VRAM_NET_LINEAR(n, y, l, 3, 1);
+VRAM_NET_ACTIVATION_TABLE(n, t, y, 256);
+VRAM_NET_END(n, t);
+END2
+./vram estimate --embedded $work/reads.h --rom A=0 | awk '$2 == "A" { print $1, $3, $4 }' >$work/found
+printf '%s\n' "e 800 48" "r 320 1920" "a 96 576" "l 32 192" "y 32 192" "t 256 18" >$work/wanted
+same "what is read of other layers" $work/wanted $work/found
 refuse "constants that do not fit" "constants of 22464 bytes (A 8192, B 9216): do not fit by 5056" ./vram emit tests/golden/tflite/ic_i8io.tflite --rom A=8KiB --rom B=9KiB
 refuse "constants of one line that do not fit" "are larger than each memory (A 9000, B 9000, C 9000): do not fit by" ./vram emit tests/golden/tflite/ic_i8io.tflite --rom A=9000 --rom B=9000 --rom C=9000
 refuse "RAM that keeps constants" "RAM keeps no constants: 'dtcm'" ./vram emit lenet5 --bank DTCM=8KiB --rom dtcm=0

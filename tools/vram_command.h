@@ -82,10 +82,13 @@ void cmd_progress(const char *what, uint64_t most);
 void cmd_progress_end(void);
 void cmd_progress_over(void); /* with all of them: an error is said */
 
-/* From here on the first Ctrl-C only says that a search is to end with the best so far; the next
-   one ends the program. To the outermost end, where one is inside another. */
-void cmd_stop_begin(void);
-void cmd_stop_end(void);
+/* Ctrl-C, and SIGTERM as `timeout` sends it, end the program by the signal, with a line; the files
+   that are named by cmd_half, in place of what is gone (NULL: of nothing), are removed. */
+void cmd_interrupts(const char *command);
+void cmd_half(const char *path, const char *gone);
+/* From here on the first of them only says that a search is to end with the best so far; the next
+   one ends the program. */
+void cmd_stoppable(void);
 int cmd_stopped(void);
 int cmd_stop(void *user); /* the same, for the library's searches */
 

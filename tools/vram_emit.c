@@ -620,9 +620,8 @@ static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
     return cmd_no_memory();
   o.stop = cmd_stop;
   cmd_progress("vram emit: planning the arena", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   failed = vram_net_plan(net, &o, *scratch, need, &err) != VRAM_OK;
-  cmd_stop_end();
   cmd_progress_end();
   if (!failed && cmd_stopped()) /* standard output may be the header */
     cmd_say("vram emit: stopped: a smaller arena may be there");

@@ -147,11 +147,8 @@ vram_file_format model_sniff(const char *path) {
 /* What is there and no file; NULL: a file, or nothing. */
 static const char *odd_kind(const char *path) {
   struct stat st;
-  if (stat(path, &st) || S_ISREG(st.st_mode))
-    return NULL;
-  return S_ISDIR(st.st_mode)
-             ? "a folder without a model, expected model.safetensors, its index or config.json; of "
-               "a folder of GGUF files, one of them"
+  return stat(path, &st) || S_ISREG(st.st_mode)
+             ? NULL
              : "a pipe or a device, expected a file: headers are read by ranges";
 }
 #else
@@ -171,8 +168,7 @@ static int is_folder(const char *path) {
 #endif
 }
 
-/* What has to be a file of a model. Not FITS: message printed. */
-static int refuse(const char *path) {
+int model_refuse_file(const char *path) {
   uint8_t some[64];
   vram_file_source s;
   uint64_t i, n;
@@ -201,7 +197,7 @@ static int refuse(const char *path) {
 }
 
 int model_refuse(const char *path, int argc, char **argv) {
-  return model_has_option(argc, argv) || is_folder(path) ? refuse(path) : FITS;
+  return model_has_option(argc, argv) || is_folder(path) ? model_refuse_file(path) : FITS;
 }
 
 /* ---- reading ---- */

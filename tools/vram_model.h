@@ -102,6 +102,8 @@ int model_has_option(int argc, char **argv);
 /* A path that model_sniff does not know and the arguments: FITS, it may be a text; else why it is
    no file of a model is printed. */
 int model_refuse(const char *path, int argc, char **argv);
+/* What has to be a file of a model, and is none nor a text. */
+int model_refuse_file(const char *path);
 /* What no command reads as a model, by what is in the file (weights of PyTorch, Keras, a pointer of
    Git LFS, ...) or by the name of what is no file (torchvision:NAME, OWNER/NAME of the Hugging Face
    Hub): its kind and the way from it are printed. FITS: nothing of that. */

@@ -85,7 +85,7 @@ int net_roms_add(net_roms *r, const char *name, uint32_t number, const vram_net_
   snprintf(c->name, sizeof c->name, "%s", name);
   c->number = number;
   c->bytes = bytes;
-  c->accesses = l && l->weight_reads > bytes ? l->weight_reads : bytes;
+  c->accesses = l ? l->weight_reads : bytes;
   return FITS;
 }
 

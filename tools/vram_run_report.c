@@ -139,8 +139,8 @@ static void run_text_process(FILE *f, const run_part *p) {
               cmd_human(l->kind[i].current), cmd_human(l->kind[i].peak),
               cmd_human(l->kind[i].allocated), cmd_human(l->kind[i].freed));
   peak = run_peak(l, &n);
-  if (n)
-    fprintf(f, "  at the peak, %s\n", cmd_human(l->peak_bytes));
+  if (n || !peak)
+    fprintf(f, "  at the peak, %s%s\n", cmd_human(l->peak_bytes), peak ? "" : ": out of memory");
   for (i = 0; i < n && i < RUN_TOP / 2; i++) {
     fprintf(f, "    %12s", cmd_human(peak[i].at_peak));
     run_text_owner(f, &peak[i]);

@@ -78,7 +78,7 @@ typedef struct vram__low_view {
   int has_batch;
 } vram__low_view;
 
-/* Of an input of three axes the second is the channels, not the last. */
+/* Of an input of three axes, or of five, the second is the channels, not the last. */
 static int vram__low_reads_channels(const vram__op_row *row) {
   switch (row->lower) {
   case VRAM__LOWER_CONV:
@@ -107,7 +107,7 @@ static void vram__low_view_of(const vram_node *n, const vram_dims *d, vram__low_
     v->order[last] = 0;
   } else if (d->ndim == 2 && sequence)
     v->has_batch = 0;
-  else if (d->ndim == 4 || (d->ndim == 3 && vram__low_reads_channels(row))) {
+  else if (d->ndim == 4 || ((d->ndim == 3 || d->ndim == 5) && vram__low_reads_channels(row))) {
     for (i = 1; i < last; i++)
       v->order[i] = i + 1;
     v->order[last] = 1;
@@ -137,6 +137,9 @@ static vram__hwc vram__low_input_shape(const vram__low *l, const vram_value *v,
   if (d->ndim - first == 3) {
     shape.h = d->v[view->order[first]];
     shape.w = d->v[view->order[first + 1]];
+  } else if (d->ndim - first == 4) { /* planes one below the other */
+    shape.w = d->v[view->order[first + 2]];
+    shape.h /= shape.w;
   }
   return shape;
 }
@@ -234,6 +237,8 @@ static uint32_t vram__low_bias(vram_line_kind kind) { /* which argument it is; 0
     return 5;
   case VRAM_LINE_CONV2D_FULL:
     return 8;
+  case VRAM_LINE_CONV3D:
+    return 9;
   case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
   case VRAM_LINE_CONV_TRANSPOSE2D:
     return 7;
