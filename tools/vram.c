@@ -25,7 +25,7 @@ cmd_text help_main = {
     "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n",
     NULL};
 
-static cmd_text help_parallel = {
+cmd_text help_parallel = {
     "vram estimate|fit|plan MODEL --train OPT --parallel SPEC [--rank R|all]\n"
     "\n"
     "SPEC                    NAME=RANKS[,OPTION=VALUE...], joined by +:\n"
