@@ -170,6 +170,14 @@ if have cmake; then
     refuse "version $v" "requested version" wanted "$v"
   done
 fi
+grep -m1 '^/\* vram.* - v' "$work/a prefix/include/vram.h" "$work/a prefix/include/vram_cuda.h" | sed 's/.* - v\([0-9.]*\) - .*/\1/' >"$work/found"
+printf '%s\n' "${version%.*}" "${version%.*}" >"$work/version"
+same "the headers' first lines name the version" "$work/version" "$work/found"
+if have clang++; then
+  echo '#include <vram.h>' >"$work/all.cc"
+  cell "clang -Weverything" clang++ -std=c++11 -Weverything -Wno-c++98-compat -Wno-c++98-compat-pedantic -Werror \
+    "-I$work/a prefix/include" -fsyntax-only "$work/all.cc"
+else skip "no clang++: -Weverything"; fi
 mkdir "$work/else"
 mv "$work/a prefix" "$work/else/where"
 all_ways moved "$work/else/where" --define-prefix

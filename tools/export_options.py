@@ -174,8 +174,8 @@ def command_line():
 
 
 def early():
-    """ends the program where the command line alone is the answer"""
-    if PROGRAM not in ("export_torch.py", "vram-export"):
+    """ends the program where the command line alone is the answer; as a module of another program it has none"""
+    if os.path.basename(getattr(sys.modules["__main__"], "__file__", "")) not in ("export_torch.py", "vram-export"):
         return
     try:
         command_line().parse_args()

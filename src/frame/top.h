@@ -62,5 +62,11 @@
 #if defined(VRAM_MACROS_ONLY) && defined(__GNUC__) && !defined(VRAM_WARNINGS)
 #pragma GCC system_header
 #endif
+#ifdef __clang__ /* whose -Weverything finds these in every header; C++98 is for the caller to leave out */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunknown-warning-option"
+#pragma clang diagnostic ignored "-Wpadded"
+#pragma clang diagnostic ignored "-Wreserved-macro-identifier"
+#endif
 
 #define VRAM_VERSION "0.2.0"
