@@ -62,7 +62,7 @@
 #if defined(VRAM_MACROS_ONLY) && defined(__GNUC__) && !defined(VRAM_WARNINGS)
 #pragma GCC system_header
 #endif
-#ifdef __clang__ /* whose -Weverything finds these in every header; C++98 is for the caller to leave out */
+#ifdef __clang__ /* whose -Weverything finds these in every header */
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wunknown-warning-option"
 #pragma clang diagnostic ignored "-Wpadded"
