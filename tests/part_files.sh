@@ -26,6 +26,7 @@ kill $! 2>/dev/null
 wait $! 2>/dev/null
 
 # B. more than the most that is read
+awk 'BEGIN { for (i = 0; i < 600; i++) print "# text" }' >$work/large
 if truncate -s 3G $work/large 2>$work/log; then
   for command in estimate replay arena "plan --budget 1GB" emit "estimate --embedded" "diff lenet5" "fit --gpu t4"; do
     wrong 2 "$work/large' has more than 1 GiB, which is the most that is read" timeout 20 ./vram $command $work/large
@@ -269,6 +270,16 @@ if [ "$(uname)" = Linux ] && ${CC:-cc} -shared -fPIC tests/stop.c -o $work/stop.
   ends 0 0 "fits           batch 1 " "stopped: larger ones may fit" -- fit tests/golden/diffusers/sdxl --dtype f16 --gpu rtx4090
   ends 0 0 "stopped: a lower one may be there" -- arena $golden/rnd20_b131.131.csv
   ends 0 0 "vram emit: stopped: a smaller arena may be there" -- emit mobilenet_v2 -o $work/net.h
+  ends 3 10 "nothing fits" "stopped: larger ones and others may fit" -- fit gpt2 --gpu rtx3060 --train adamw --dim S=65536
+  ends 0 0 "fits           ngl 0 " "stopped: larger ones may fit" -- fit tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --budget 4GB --solve ngl
+  for spec in pp=4,microbatches=4 pp=2,microbatches=2,schedule=Interleaved1F1B,stages=4; do
+    for calls in 0 30; do
+      ends 0 $calls "planned " "stopped: a cheaper plan may be there" "every rank fits a device" -- plan gpt2 --train adamw --batch 4 --budget 7GiB --parallel $spec
+    done
+  done
+  export STOP_BY=15 # SIGTERM
+  ends 0 0 "fits            batch 8 " "stopped: larger ones may fit" -- fit gpt2 --gpu h100-80 --train adamw
+  unset STOP_BY
 else skip "not Linux, or no shared library: nothing is interrupted"; fi
 
 
@@ -358,6 +369,17 @@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >$wo
 printf '<!DOCTYPE html>\n<html>' >$work/page.gguf
 printf 'import torch\n' >$work/net.py
 printf '\037\213\010' >$work/model.vram.gz
+printf '\223NUMPY\001\000' >$work/x.npy
+printf 'PK\003\004\024\000\000\000\000\000weights.index' >$work/all.zip
+{ printf 'model.vram'; head -c 247 /dev/zero; printf 'ustar\0000'; } >$work/all.tar
+printf '\377\376m\000o\000' >$work/wide.vram
+printf '\000\000\006\010' >$work/model.ckpt.index
+printf '\000\001\002' >$work/model.ckpt.data-00000-of-00001
+printf 'lmgg\001\000' >$work/ggml.bin
+printf '\177ELF\002\001' >$work/libnet.so
+printf 'a: 1\n' >$work/net.yaml
+printf 'name: "net"\n' >$work/net.prototxt
+printf '\211PNG\r\n\032\n\000' >$work/net.png
 while IFS='|' read -r file says; do
   for command in estimate "plan --budget 8GiB" emit convert replay; do
     [ "$file $command" = "old.pth replay" ] || # a snapshot, as far as its first byte goes
@@ -375,7 +397,65 @@ model.safetensors|a pointer of Git LFS, not the file itself (expected the file: 
 page.gguf|a page of HTML, not a model
 net.py|a program in Python (expected its module as text: vram-export $work/net.py:FUNCTION -o MODEL.vram)
 model.vram.gz|a compressed file (expected what is in it: gunzip
+x.npy|an array of NumPy, without a network
+all.zip|an archive (expected what is in it: unzip $work/all.zip)
+all.tar|an archive (expected what is in it: tar xf $work/all.tar)
+wide.vram|a text in UTF-16 (expected UTF-8: iconv -f UTF-16 -t UTF-8 $work/wide.vram)
+model.ckpt.index|a checkpoint of TensorFlow, without a network (expected TFLite
+model.ckpt.data-00000-of-00001|a checkpoint of TensorFlow, without a network (expected TFLite
+ggml.bin|a model of llama.cpp from before GGUF
+libnet.so|a library of programs (expected a program that uses it: vram run -- PROGRAM)
+net.yaml|settings in YAML, without a network
+net.prototxt|a network of Caffe (expected an ONNX file of the model)
+net.png|no GGUF, safetensors, ONNX or TFLite file, and no text
 EOF
+printf '{"model":{"type":"BPE"}}' >$work/tokenizer.json
+printf '{"a":1}' >$work/other.json
+printf '[1,' >$work/list.json
+: >$work/empty.vram
+printf 'a,b\n1,2\n' >$work/some.csv
+for command in "fit --budget 8GiB" plan arena emit; do
+  wrong 2 "$work/tokenizer.json: a tokenizer, without a network (expected the config.json of its folder)" ./vram $command $work/tokenizer.json
+  wrong 2 "$work/other.json: a file in JSON, but no configuration of a model" ./vram $command $work/other.json
+  wrong 2 "$work/list.json: a file in JSON" ./vram $command $work/list.json
+  wrong 2 "$work/empty.vram: an empty file (expected a model: vram estimate -h)" ./vram $command $work/empty.vram
+  wrong 2 "$work: a folder without a model (expected model.safetensors" ./vram $command $work
+done
+wrong 2 "$work/some.csv: a table (expected vram arena, vram plan or vram replay of it)" ./vram estimate $work/some.csv
+wrong 2 "$work: a folder (expected a trace: vram replay -h)" ./vram replay $work
+wrong 2 "$work: a folder without a model" ./vram convert $work
+# a text as editors of Windows write it
+{ printf '\357\273\277'; sed 's/$/\r/' examples/models/lenet5.vram; } >$work/windows.vram
+./vram estimate $work/windows.vram --train adamw >$work/found
+./vram estimate examples/models/lenet5.vram --train adamw >$work/out
+same "a mark of UTF-8, and carriage returns" $work/out $work/found
+# a letter that was lost, doubled, exchanged or changed, of commands, options and values
+while IFS='|' read -r means words; do
+  wrong 2 "(expected $means?" ./vram $words
+done <<EOF
+fit|ft gpt2
+list|lit models
+gpus|list gps
+diff|help dfif
+--json|list models --jsn
+--amp|estimate gpt2 --ap bf16
+--csv|plan gpt2 --cv
+--flop-per-byte|fit gpt2 --flop-pre-byte 3
+--time-limit|arena gpt2 --tiem-limit 3
+--on-failure|run --on-faliure -- true
+--interval|watch --intervall 2
+--n-cpu-moe|estimate $work/../x.gguf --n-cpu-moee 3
+adamw_8bit|estimate gpt2 --train adamw8bit
+h100-80|estimate gpt2 --gpu h10080x
+torch-2.11|estimate gpt2 --rules torch2.11
+prompt|fit gpt2 --budget 8GiB --solve propt
+n-cpu-moe|fit gpt2 --budget 8GiB --solve n-cpu-mo
+auto|fit gpt2 --train adamw --budget 8GiB --devices 8 --parallel auot
+mlp|estimate mp
+EOF
+wrong 2 "the nearest is ds1" ./vram estimate gpt2 --train adamw --parallel d1s=8
+wrong 2 "the nearest is microbatches" ./vram estimate gpt2 --train adamw --parallel pp=2,micorbatches=2
+wrong 2 "'ctx' (expected batch, dim:NAME, lora or segments, or for that a GGUF file)" ./vram fit gpt2 --budget 8GiB --solve ctx
 wrong 2 "estimate, fit, plan, arena or emit of it" ./vram replay tests/golden/onnx/lstm.onnx
 printf '\066\000\000\000\000\000\000\000{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}\000\000\000\000' >$work/one.safetensors
 wrong 2 "vram-export hf:CONFIG.json" ./vram emit $work/one.safetensors
@@ -450,13 +530,13 @@ wrong 2 "tests/golden/gguf: a folder without a model" ./vram estimate tests/gold
 mkdir $work/folder.gguf
 for command in "estimate --ctx 4096" "fit --ctx 4096 --solve ngl --budget 1GiB"; do
   wrong 2 "cannot open '$work/none.gguf': No such file or directory" ./vram $command $work/none.gguf
-  wrong 2 "$work/empty.gguf: offset 0: an empty file" ./vram $command $work/empty.gguf
+  wrong 2 "$work/empty.gguf: an empty file" ./vram $command $work/empty.gguf
   wrong 2 "$work/folder.gguf: a folder without a model" ./vram $command $work/folder.gguf
   wrong 2 "$work/pipe: a pipe or a device" timeout 10 ./vram $command $work/pipe
   [ -c /dev/zero ] && wrong 2 "/dev/zero: a pipe or a device" timeout 10 ./vram $command /dev/zero
 done
 head -c 20000 /dev/zero >$work/zeros.gguf
-wrong 2 "$work/zeros.gguf: offset 0: no GGUF, safetensors" ./vram estimate $work/zeros.gguf --ctx 4096
+wrong 2 "$work/zeros.gguf: no GGUF, safetensors" ./vram estimate $work/zeros.gguf --ctx 4096
 if [ "$(id -u)" != 0 ]; then
   cp $gguf $work/closed.gguf
   chmod 0 $work/closed.gguf

@@ -91,6 +91,8 @@ cell "a recording that begins late" grep -q '"before":12,.*"requested_bytes":576
 # PyTorch 2.15 with stacks="all" (nullgpu): three entries of `x = zeros(64, 1000); w = zeros(1000, 1000); (x @ w).relu().sum().backward()`;
 # who asked is a line of the program, in backward's thread what is called, not what recorded it or makes tensors
 cell "frames of an unwinder: C++" sh -c "./vram replay tests/traces/backward.json | grep -q 'entry 2, libtorch_cpu.so:26693922 at::TensorIteratorBase::allocate_or_resize_outputs$'"
+# PyTorch 2.11 on an H200 knows no file for such a frame: "" and line 0
+cell "frames of an unwinder: no file" sh -c "sed 's|\"[^\"]*libtorch_cpu.so\"|\"\"|g' tests/traces/backward.json | ./vram replay - | grep -q 'entry 2, at::TensorIteratorBase::allocate_or_resize_outputs$'"
 cell "frames of an unwinder: Python" sh -c "./vram replay tests/traces/backward.json --snapshot $work/frames.json >$work/log && grep -q '\"snap.py:4 step\"' $work/frames.json"
 cat tests/traces/step.pickle | ./vram replay - --json | sed 's/standard input/tests\/traces\/step.pickle/' >$work/found
 ./vram replay tests/traces/step.pickle --json >$work/json

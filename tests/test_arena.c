@@ -688,6 +688,105 @@ static void spilled(uint32_t cases) {
   free(scratch);
 }
 
+/* ---- constants ---- */
+
+enum { CONSTANTS = 8 };
+
+typedef struct rom_way { /* all ways to place them */
+  const uint64_t *bytes, *accesses;
+  vram_rom_options o;
+  uint32_t n, first; /* constants in memories before this one stay where they are */
+  const uint32_t *memory;
+} rom_way;
+
+static int rom_fits(const rom_way *w, const uint32_t *memory) {
+  uint64_t used[VRAM_ARENA_BANKS] = {0};
+  uint32_t i;
+  for (i = 0; i < w->n; i++) {
+    used[memory[i]] += w->bytes[i];
+    if (w->o.image[memory[i]])
+      used[w->o.image[memory[i]] - 1] += w->bytes[i];
+  }
+  for (i = 0; i < w->o.nbank; i++)
+    if (used[i] > w->o.capacity[i])
+      return 0;
+  return 1;
+}
+
+/* The most accesses in memory `first`, as all numbers of n digits to the base nbank; -1: nothing
+   fits. */
+static int64_t rom_most(const rom_way *w) {
+  int64_t most = -1;
+  uint32_t code, codes = 1, i, memory[CONSTANTS];
+  for (i = 0; i < w->n; i++)
+    codes *= w->o.nbank;
+  for (code = 0; code < codes; code++) {
+    uint32_t rest = code;
+    int64_t sum = 0;
+    int same = 1;
+    for (i = 0; i < w->n; i++, rest /= w->o.nbank) {
+      memory[i] = rest % w->o.nbank;
+      if (w->first && (memory[i] < w->first || w->memory[i] < w->first))
+        same &= memory[i] == w->memory[i];
+      sum += memory[i] == w->first ? (int64_t)w->accesses[i] : 0;
+    }
+    if (same && sum > most && rom_fits(w, memory))
+      most = sum;
+  }
+  return most;
+}
+
+static void constants(uint32_t cases) {
+  static const uint32_t images[4][4] = {{0, 0, 0, 0}, {2, 0, 0, 0}, {0, 3, 0, 0}, {3, 3, 0, 0}};
+  uint64_t bytes[CONSTANTS], accesses[CONSTANTS], total, need;
+  uint32_t memory[CONSTANTS], i, k, fit = 0, refused = 0;
+  vram_rom rom;
+  vram_error e;
+  rom_way w;
+  void *scratch;
+  for (k = 0; k < cases; k++) {
+    memset(&w, 0, sizeof w);
+    w.bytes = bytes;
+    w.accesses = accesses;
+    w.memory = memory;
+    w.o.nbank = 2 + k % 2;
+    w.n = 1 + any(w.o.nbank == 2 ? CONSTANTS : CONSTANTS - 2);
+    for (i = 0, total = 0; i < w.n; i++) {
+      total += bytes[i] = 4 * (uint64_t)(1 + any(9));
+      accesses[i] = any(30);
+    }
+    for (i = 0; i < w.o.nbank; i++) { /* not much more than they need */
+      w.o.capacity[i] = 1 + any((uint32_t)total);
+      w.o.image[i] = images[w.o.nbank == 2 ? k / 2 % 2 : k / 2 % 4][i];
+    }
+    snprintf(test_where, sizeof test_where, "constants %u", (unsigned)k);
+    need = vram_rom_bytes(bytes, w.n);
+    scratch = test_scratch(need);
+    if (vram_rom_place(bytes, accesses, w.n, &w.o, scratch, need, memory, &rom, &e)) {
+      EQUAL(e.code, VRAM_ERR_LIMIT);
+      EQUAL((uint64_t)(rom_most(&w) + 1), 0);
+      refused++;
+    } else {
+      EQUAL(rom.proven, 1);
+      CHECK(rom_fits(&w, memory));
+      for (w.first = 0; w.first < w.o.nbank; w.first++)
+        EQUAL((int64_t)rom.accesses[w.first], rom_most(&w));
+      fit++;
+    }
+    EQUAL(vram_rom_place(bytes, accesses, w.n, &w.o, scratch, need - 1, memory, &rom, &e),
+          VRAM_ERR_MEMORY);
+    free(scratch);
+  }
+  CHECK(fit > cases / 4 && refused > cases / 8);
+  w.o.nbank = 2;
+  w.o.image[0] = 1; /* in itself */
+  EQUAL(vram_rom_place(bytes, accesses, w.n, &w.o, NULL, 0, memory, &rom, &e), VRAM_ERR_VALUE);
+  w.o.nbank = 0;
+  EQUAL(vram_rom_place(bytes, accesses, w.n, &w.o, NULL, 0, memory, &rom, &e), VRAM_ERR_VALUE);
+  bytes[0] = bytes[1] = VRAM_MAX_BYTES;
+  EQUAL(vram_rom_bytes(bytes, 2), VRAM_OVERFLOW);
+}
+
 int main(void) {
   against_all_orders(400);
   spilled(200);
@@ -699,5 +798,6 @@ int main(void) {
   one_order();
   one_plan();
   large();
+  constants(400);
   return test_done("test_arena");
 }

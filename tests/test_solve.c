@@ -465,6 +465,7 @@ static void stopped(const char *text, size_t len, const vram_step_options *step,
   o.step.context_bytes = VRAM_NO_CONTEXT;
   o.step.replay = segments ? NULL : &pool;
   o.segments = segments;
+  o.calm = 1;
   o.budget_bytes = segments ? 1 << 20 : 3 << 20;
   EQUAL(vram_solve(text, len, &o, &heap, &whole, &e), VRAM_OK);
   EQUAL(whole.stopped, 0);

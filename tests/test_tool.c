@@ -274,17 +274,18 @@ static void gpus(void) {
 static void options(void) {
   static const char *const rows[][2] = {
     {"what", "vram: unknown command 'what' (expected one of vram -h)"},
-    {"list", "vram: what to list (expected models, ops, dtypes, optimizers, gpus or rules)"},
-    {"list all", "vram: nothing to list called 'all' (expected models, ops, dtypes, optimizers, "
-                 "gpus or rules)"},
+    {"list", "vram: what to list (expected models, ops, lines, dtypes, optimizers, gpus or rules)"},
+    {"list all",
+     "vram: nothing to list called 'all' (expected models, ops, lines, dtypes, optimizers, "
+     "gpus or rules)"},
     {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
     {"estimate - -", "vram: a second model '-' (expected one)"},
     {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
     {"estimate tests",
      "tests: a folder without a model, expected model.safetensors, its index or config.json; of a "
      "folder of GGUF files, one of them"},
-    {"list ops dtypes",
-     "vram: one thing to list at a time (expected models, ops, dtypes, optimizers, gpus or rules)"},
+    {"list ops dtypes", "vram: one thing to list at a time (expected models, ops, lines, dtypes, "
+                        "optimizers, gpus or rules)"},
     {"estimate resnet5O",
      "vram: no file and no built-in model 'resnet5O' (expected resnet50? vram list "
      "models)"},

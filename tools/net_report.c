@@ -35,7 +35,8 @@
 #define OF_NET_(what, net) VRAM_NET_##what(net)
 
 typedef struct report {
-  int on; /* between BEGIN and END of the net */
+  int on;              /* between BEGIN and END of the net */
+  int measures, width; /* first: the longest name */
   const char *begin;
   uint64_t most; /* bytes live at one time */
   char peak[VRAM_MAX_NAME + 32];
@@ -46,9 +47,13 @@ static void row(report *r, const char *name, const char *op, uint64_t h, uint64_
                 uint64_t scratch, uint64_t live) {
   if (!r->on)
     return;
-  printf("%-16s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64
+  if (r->measures) {
+    r->width = (int)strlen(name) > r->width ? (int)strlen(name) : r->width;
+    return;
+  }
+  printf("%-*s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64
          " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n",
-         name, op, h, w, c, params, macs, weights, flash, out, scratch, live);
+         r->width, name, op, h, w, c, params, macs, weights, flash, out, scratch, live);
   if (live > r->most) {
     r->most = live;
     snprintf(r->peak, sizeof r->peak, "%s (%s)", name, op);
@@ -115,8 +120,12 @@ int main(void) {
            vram_kernels_name(net.kernels));
   else
     printf("%s\n\n", TEXT(NET_NAME));
-  printf("%-16s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n", "line", "op", "h", "w", "c",
-         "params", "MACs", "weights", "flash", "output", "scratch", "live");
+  r.width = 16;
+  r.measures = 1;
+  rows(&r);
+  r.measures = 0;
+  printf("%-*s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n", r.width, "line", "op", "h", "w",
+         "c", "params", "MACs", "weights", "flash", "output", "scratch", "live");
   rows(&r);
 #define SUM(what) ((uint64_t)OF_NET(what, NET_NAME))
   printf("\n%-16s %12" PRIu64 "\n", "parameters", SUM(PARAMS));

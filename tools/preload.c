@@ -250,7 +250,7 @@ vram_cuda_tracker *track(void) {
 
 static uint64_t gone; /* objects that were unloaded: an address means another place since then */
 
-enum { SITES = 1 << 14, FRAMES = 32 };
+enum { SITES = 1 << 14, FRAMES = 32 + RUN_RUNTIME };
 static struct {
   uint64_t key;
   uint32_t owner;
@@ -300,16 +300,36 @@ static void put_number(making *m, uint64_t n) {
   put(m, at);
 }
 
+/* Where texts are, + 1, by their hashes; those that found no slot are looked for one by one. */
+enum { SLOTS = 1 << 15, SLOTS_TRIED = 64 };
+static uint32_t text_slot[SLOTS];
+static uint32_t texts_beside; /* where the first of those is, + 1 */
+
 /* The text's place + 1, the same for the same text; 0: no room, or nothing was put. */
 static uint32_t made(const making *m) {
-  uint32_t at;
+  uint32_t hash = UINT32_C(2166136261), at, i, *slot = NULL; /* FNV-1a */
   if (!m->room || !m->n)
     return 0;
   m->text[m->n] = 0;
-  for (at = 0; at < section->texts; at += (uint32_t)strlen(texts() + at) + 1)
-    if (!strcmp(texts() + at, m->text))
-      return at + 1;
+  for (i = 0; i < m->n; i++)
+    hash = (hash ^ (unsigned char)m->text[i]) * UINT32_C(16777619);
+  for (i = 0; i < SLOTS_TRIED; i++) {
+    slot = &text_slot[((hash ^ hash >> 16) + i) % SLOTS];
+    if (!*slot)
+      break;
+    if (!strcmp(texts() + *slot - 1, m->text))
+      return *slot;
+  }
+  at = section->texts;
+  if (i == SLOTS_TRIED && !texts_beside)
+    texts_beside = at + 1;
+  else if (i == SLOTS_TRIED)
+    for (at = texts_beside - 1; at < section->texts; at += (uint32_t)strlen(texts() + at) + 1)
+      if (!strcmp(texts() + at, m->text))
+        return at + 1;
   section->texts += m->n + 1;
+  if (i < SLOTS_TRIED)
+    *slot = at + 1;
   return at + 1;
 }
 
@@ -331,11 +351,14 @@ const char *text_of_section(const char *text) {
   return text_at(at);
 }
 
+static uint32_t ranges_before;           /* names that the parent of this process lost */
 static uint32_t range_text[RANGE_NAMES]; /* places of their names in the section, + 1 */
 
 const char *tag_here(void) {
   uint32_t number, at;
   const char *name = track() ? range_now(&number) : NULL;
+  if (section)
+    section->names_lost = vram_cuda_nvtx_lost() - ranges_before;
   if (!name)
     return NULL;
   at = __atomic_load_n(&range_text[number], __ATOMIC_ACQUIRE);
@@ -484,6 +507,7 @@ static uint32_t new_owner(vram_ledger *l, uint32_t n, const char *tag) {
   making m;
   if (owner == UINT32_MAX && tag && l->nowner > RUN_OWNERS / 2) { /* the rest is for callers */
     tag = NULL;
+    section->tags_lost++;
     owner = owner_at(l, n, tag);
   }
   if (owner != UINT32_MAX)
@@ -532,24 +556,52 @@ __attribute__((noinline)) static uint32_t new_site(vram_cuda_tracker *t, void *c
 
 static uint64_t mixed(uint64_t key, uint64_t n) { return (key ^ n) * UINT64_C(0x9e3779b97f4a7c15); }
 
-static uint32_t owner_of(vram_cuda_tracker *t, void *caller) {
+static uint32_t
+    runtime_is_linked; /* the runtime, statically: it calls the driver, and is no caller */
+
+/* Does a function that is not optimised hand on what the call that returns there gives? So do the
+   templates of CUDA's header, cudaMalloc<float>: who called those is meant. */
+static int hands_on(const void *returns_to) {
+#if defined(__x86_64__)
+  const unsigned char *code = (const unsigned char *)returns_to;
+  if (code[0] == 0x48 && code[1] == 0x83 && code[2] == 0xc4) /* add rsp; pop rbp */
+    return code[4] == 0x5d && code[5] == 0xc3;
+  return code[0] == 0xc9 && code[1] == 0xc3; /* leave; ret */
+#elif defined(__aarch64__)
+  const uint32_t *code = (const uint32_t *)returns_to; /* ldp x29, x30, [sp], n; ret */
+  return (code[0] & 0xffc07fffu) == 0xa8c07bfdu && code[1] == 0xd65f03c0u;
+#else
+  (void)returns_to;
+  return 0;
+#endif
+}
+
+/* The report leaves out what is no caller of these frames, and those that are too many. */
+static uint32_t frames_wanted(const void *caller, int driver) {
+  const uint32_t more = driver && __atomic_load_n(&runtime_is_linked, __ATOMIC_RELAXED)
+                            ? (uint32_t)RUN_RUNTIME
+                            : (uint32_t)hands_on(caller);
+  return file->stack + more < FRAMES ? file->stack + more : (uint32_t)FRAMES;
+}
+
+static uint32_t owner_of(vram_cuda_tracker *t, void *caller, int driver) {
   python_frame python[PYTHON_FRAMES];
   const uint32_t wanted = file->stack < PYTHON_FRAMES ? file->stack : (uint32_t)PYTHON_FRAMES,
                  npython = python_frames(python, wanted);
   const char *tag = tag_here();
   void *frame[FRAMES + 8];
+  const uint32_t most = frames_wanted(caller, driver);
   uint32_t n = 1, i, k = 0;
   uint64_t key;
   frame[0] = caller;
-  if (file->stack > 1 && !on_small_stack()) {
+  if (most > 1 && !on_small_stack()) {
     const int depth = backtrace(frame, FRAMES + 8);
     while (k < (uint32_t)depth && frame[k] != caller)
       k++; /* this library's own */
     if (k == (uint32_t)depth)
       frame[k = 0] = caller;
     else
-      n = (uint32_t)depth - k < file->stack ? (uint32_t)depth - k : file->stack;
-    n = n < FRAMES ? n : FRAMES;
+      n = (uint32_t)depth - k < most ? (uint32_t)depth - k : most;
   }
   key = mixed(1 + __atomic_load_n(&gone, __ATOMIC_ACQUIRE), NUMBER(tag));
   for (i = 0; i < n; i++)
@@ -673,7 +725,7 @@ static void failed(const call *c, int status, vram_cuda_kind kind, uint64_t byte
   if (status != OUT_OF_MEMORY)
     return;
   device = host ? VRAM_DEVICE_HOST : device_of(c);
-  owner = owner_of(c->t, c->caller);
+  owner = owner_of(c->t, c->caller, c->driver);
   pthread_mutex_lock(&report_lock);
   report.t = c->t;
   report.kind = kind;
@@ -699,7 +751,8 @@ static void allocated(const call *c, int status, vram_cuda_kind kind, uint64_t a
   if (status)
     failed(c, status, kind, bytes, NULL);
   else
-    vram_cuda_on_alloc(c->t, kind, device_of(c), address, bytes, block, owner_of(c->t, c->caller));
+    vram_cuda_on_alloc(c->t, kind, device_of(c), address, bytes, block,
+                       owner_of(c->t, c->caller, c->driver));
 }
 
 /* pool NULL: the current one of the device */
@@ -725,7 +778,7 @@ static void allocated_async(const call *c, int status, uint64_t address, uint64_
   if (!pool && (!driver || driver(&pool, (int)device)) && api.cuda_DeviceGetMemPool)
     (void)api.cuda_DeviceGetMemPool(&pool, (int)device);
   vram_cuda_on_pool_alloc(c->t, NUMBER(pool), device, NUMBER(stream), address, bytes,
-                          owner_of(c->t, c->caller));
+                          owner_of(c->t, c->caller, c->driver));
 }
 
 static void freeing(call *c, uint64_t address) {
@@ -1017,7 +1070,7 @@ static void created(const call *c, int status, uint64_t handle, uint64_t bytes,
   if (status)
     failed(c, status, VRAM_CUDA_VMM, bytes, NULL);
   else
-    vram_cuda_on_create(c->t, handle, device, bytes, owner_of(c->t, c->caller));
+    vram_cuda_on_create(c->t, handle, device, bytes, owner_of(c->t, c->caller, c->driver));
 }
 CALL(cuMemCreate, (devptr * handle, size_t n, const vram_cuda_prop *prop, devptr flags),
      (handle, n, prop, flags), NOTHING, created(&c, status, status ? 0 : *handle, n, prop))
@@ -1088,6 +1141,13 @@ static void *instead(int which, const void *caller, void *real) {
   return wrapper;
 }
 
+static int is_shared_runtime(const char *path) {
+  const char *name = last_part(path), *wanted = "libcudart.so";
+  for (; *wanted && *name == *wanted; wanted++)
+    name++;
+  return !*wanted;
+}
+
 /* The driver's functions go by their first names, and the version says which form is meant: the
    second one since 3.2, or what stands here. */
 static void *instead_of_driver(const char *name, int version, devptr flags, const void *caller,
@@ -1101,6 +1161,7 @@ static void *instead_of_driver(const char *name, int version, devptr flags, cons
                 {"cuCtxSynchronize", 13000}, /* which context */
                 {"cuGetProcAddress", 12000}};
   int since = 3020, which = -1;
+  object_place in;
   size_t i;
   if (!real || !name)
     return real;
@@ -1113,7 +1174,11 @@ static void *instead_of_driver(const char *name, int version, devptr flags, cons
     which = number_with(name, "_v2");
   if (which < 0)
     which = number_of(name);
-  return which < 0 ? real : instead(which, caller, real);
+  if (which < 0)
+    return real;
+  if (!runtime_is_linked && place_in_object(&in, caller) && !is_shared_runtime(in.path))
+    __atomic_store_n(&runtime_is_linked, 1, __ATOMIC_RELAXED);
+  return instead(which, caller, real);
 }
 
 /* 1: *found is what dlsym gives this caller for a function that is here, NULL if it is nowhere
@@ -1197,6 +1262,9 @@ static void forked(void) {
   pthread_mutex_init(&site_lock, NULL);
   pthread_mutex_init(&report_lock, NULL);
   forget_range_lock();
+  ranges_before = vram_cuda_nvtx_lost();
+  memset(text_slot, 0, sizeof text_slot);
+  texts_beside = 0;
   inside = asking = pools = 0;
   memset(site, 0, sizeof site);
   memset(range_text, 0, sizeof range_text);

@@ -22,6 +22,7 @@ enum {
   RUN_MODULES = 1024,
   RUN_FRAMES = 1 << 16,
   RUN_ID = 32,
+  RUN_RUNTIME = 9,    /* frames of a runtime that is linked statically, and of its templates */
   RUN_PYTHON = 0xffff /* the module of a frame of Python */
 };
 #define RUN_SPAN                                                                                   \
@@ -32,7 +33,7 @@ typedef struct run_file {
   uint64_t magic;
   uint64_t layout;  /* bytes of the structures: both sides are of one version */
   uint32_t trace;   /* set by `vram run`: keep the events */
-  uint32_t stack;   /* return addresses of an owner, 1 or more */
+  uint32_t stack;   /* return addresses of an owner that are shown, 1 or more */
   uint32_t loaded;  /* processes that loaded the library */
   uint32_t section; /* sections taken, of RUN_SECTIONS; more: processes without one */
 } run_file;
@@ -45,7 +46,8 @@ typedef struct run_section {
   uint32_t ended; /* 1: by exit() */
   char command[512];
   uint32_t texts, reports, last;
-  char report[RUN_REPORT]; /* the last report of a failed allocation */
+  uint32_t names_lost, tags_lost; /* of ranges: no room for the name, for a caller in it */
+  char report[RUN_REPORT];        /* the last report of a failed allocation */
   vram_cuda_tracker tracker;
 } run_section;
 

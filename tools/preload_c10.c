@@ -40,13 +40,6 @@ static const string_abi abi[] = {
     {"_ZN3c1016OutOfMemoryErrorC1ENS_14SourceLocationESs", "_ZN3c105ErrorC1ENS_14SourceLocationESs",
      "_ZNSsC1EPKcRKSaIcE", "_ZNSsD1Ev"}};
 
-/* A function of that name; 0: nobody has it. */
-static int find_function(void *pointer, const char *name) {
-  void *found = find_anywhere(name);
-  memcpy(pointer, &found, sizeof found);
-  return found != NULL;
-}
-
 void raise_error(const char *text, int of_memory) {
   const source_location here = {"vram_torch_malloc", "vram", 0};
   const char allocator = 0; /* std::allocator, which is empty */

@@ -352,3 +352,9 @@ void *find_anywhere(const char *name) {
   dl_iterate_phdr(look_in, &l);
   return l.found;
 }
+
+int find_function(void *pointer, const char *name) {
+  void *found = find_anywhere(name);
+  memcpy(pointer, &found, sizeof found);
+  return found != NULL;
+}

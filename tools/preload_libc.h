@@ -8,6 +8,8 @@ typedef void *(*dlvsym_function)(void *handle, const char *name, const char *ver
 /* A function or a variable, of the first object in the order of loading that has it, whether or not
    its names are global, and that is not this library; NULL: nobody has it. */
 void *find_anywhere(const char *name);
+/* The pointer to it; 0: nobody has it. */
+int find_function(void *pointer, const char *name);
 
 /* The ones that stand behind this library's; NULL: there is none. */
 dlsym_function real_dlsym(void);

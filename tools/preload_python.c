@@ -74,13 +74,18 @@ static uintptr_t word_at(uintptr_t address) {
   return read_word(address, &word) ? word : 0;
 }
 
-/* In 3.13 and 3.14 the table has other fields before those that are needed. */
+/* Where in the table the offsets stand that are needed: every version has other fields between them
+   (its Include/internal/pycore_debug_offsets.h, in 3.13 pycore_runtime.h). In builds without a lock
+   of the interpreter (--disable-gil) the line of a frame may only be asked for by a thread that is
+   attached to it, which one that allocates is not: no frames. */
 static const layout *said_by(const uint64_t *runtime, uint32_t minor) {
   static const struct {
     uint32_t minor, current, previous, code, instruction, file, name;
-  } words[] = {{13, 23, 29, 30, 31, 35, 36}, {14, 26, 32, 33, 34, 40, 41}};
+  } words[] = {
+      {13, 23, 29, 30, 31, 35, 36}, {14, 26, 32, 33, 34, 40, 41}, {15, 26, 40, 41, 42, 48, 49}};
+  enum { FREE_THREADED = 2 };
   size_t i;
-  if (!runtime || memcmp(runtime, "xdebugpy", 8) != 0)
+  if (!runtime || memcmp(runtime, "xdebugpy", 8) != 0 || runtime[FREE_THREADED])
     return NULL;
   for (i = 0; i < sizeof words / sizeof *words; i++)
     if (words[i].minor == minor && (runtime[1] >> 16 & 0xff) == minor) {
@@ -105,20 +110,13 @@ static uint32_t minor_of(const char *version) { /* "3.11.7 (main, ..." */
   return n;
 }
 
-/* A function that it exports; 0: it has none. */
-static int find(void *pointer, const char *name) {
-  void *found = find_anywhere(name);
-  memcpy(pointer, &found, sizeof found);
-  return found != NULL;
-}
-
 void find_python(void) {
   const char *(*version)(void);
   const layout *in = NULL;
   uint32_t minor;
   size_t i;
   int lines;
-  if (python.known || on_small_stack() || !find(&version, "Py_GetVersion"))
+  if (python.known || on_small_stack() || !find_function(&version, "Py_GetVersion"))
     return;
   minor = minor_of(version());
   for (i = 0; i < sizeof layouts / sizeof *layouts; i++)
@@ -127,17 +125,19 @@ void find_python(void) {
   if (!in)
     in = said_by((const uint64_t *)find_anywhere("_PyRuntime"), minor);
   if (minor == 11)
-    lines = find(&python.line_of_code, "PyCode_Addr2Line");
+    lines = find_function(&python.line_of_code, "PyCode_Addr2Line");
   else
-    lines = find(&python.line_of_frame,
-                 minor < 11 ? "PyFrame_GetLineNumber" : "PyUnstable_InterpreterFrame_GetLine");
+    lines =
+        find_function(&python.line_of_frame,
+                      minor < 11 ? "PyFrame_GetLineNumber" : "PyUnstable_InterpreterFrame_GetLine");
   python.in = in;
   python.code_type = find_anywhere("PyCode_Type");
   python.text_type = find_anywhere("PyUnicode_Type");
   if (in && lines && python.code_type && python.text_type &&
-      find(&python.state, "PyGILState_GetThisThreadState") &&
-      find(&python.initialized, "Py_IsInitialized") &&
-      find(&python.length, "PyUnicode_GetLength") && find(&python.letter, "PyUnicode_ReadChar")) {
+      find_function(&python.state, "PyGILState_GetThisThreadState") &&
+      find_function(&python.initialized, "Py_IsInitialized") &&
+      find_function(&python.length, "PyUnicode_GetLength") &&
+      find_function(&python.letter, "PyUnicode_ReadChar")) {
     void *in_it; /* a program may close a Python that it has opened */
     memcpy(&in_it, &python.initialized, sizeof in_it);
     keep_loaded(in_it);

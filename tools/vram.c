@@ -178,6 +178,8 @@ static int run_with(const cmd_entry *c, int argc, char **argv) {
   cmd_writes();
   if (c->run == complete_command)
     return c->run(argc, argv);
+  if (c->run != watch_command)
+    cmd_interrupts(c->name);
   words = two_words(&argc, argv);
   status = words ? c->run(argc, words) : cmd_no_memory();
   free(words);

@@ -942,9 +942,8 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines) {
   if (!scratch)
     return cmd_no_memory();
   cmd_progress("vram arena: searching", a->until > from ? (a->until - from) / 1000 : 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   failed = vram_arena_plan(s->b, s->n, &a->o, scratch, bytes, &r, &e) != VRAM_OK;
-  cmd_stop_end();
   cmd_progress_end();
   if (failed) {
     if (e.code != VRAM_ERR_LIMIT || e.line || !a->has_capacity)

@@ -1235,9 +1235,8 @@ int auto_command(job *j, const char *text, size_t len) {
     if (gpu)
       gpu = job_next_gpu(j, gpu);
     cmd_progress("vram fit: playing combinations", 0);
-    cmd_stop_begin();
+    cmd_stoppable();
     status = search(&a);
-    cmd_stop_end();
     cmd_progress_end();
     if (!status) {
       mark_pareto(&a);

@@ -82,10 +82,13 @@ void cmd_progress(const char *what, uint64_t most);
 void cmd_progress_end(void);
 void cmd_progress_over(void); /* with all of them: an error is said */
 
-/* From here on the first Ctrl-C only says that a search is to end with the best so far; the next
-   one ends the program. To the outermost end, where one is inside another. */
-void cmd_stop_begin(void);
-void cmd_stop_end(void);
+/* Ctrl-C, and SIGTERM as `timeout` sends it, end the program by the signal, with a line; the files
+   that are named by cmd_half, in place of what is gone (NULL: of nothing), are removed. */
+void cmd_interrupts(const char *command);
+void cmd_half(const char *path, const char *gone);
+/* From here on the first of them only says that a search is to end with the best so far; the next
+   one ends the program. */
+void cmd_stoppable(void);
 int cmd_stopped(void);
 int cmd_stop(void *user); /* the same, for the library's searches */
 
@@ -101,7 +104,8 @@ int cmd_in(const char *word, const char *list);
 /* The same, in whatever case. */
 int cmd_field_is(const field *f, const char *list);
 char cmd_lower(char c);
-int cmd_is_word(char c); /* a letter or a digit */
+void cmd_upper(const char *s, char *to); /* capitals, in as many bytes */
+int cmd_is_word(char c);                 /* a letter or a digit */
 /* Letters, digits and _: never two _ in a row, none at either end. */
 void cmd_identifier(const char *s, char *to, size_t cap);
 /* 1: a size like 24GiB, 80e9 is not one */

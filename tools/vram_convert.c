@@ -75,7 +75,8 @@ int model_is_graph(vram_file_format format) { return kinds[kind_of(format)].is_g
 
 int model_has_config(const char *path) {
   model_file m;
-  const int status = model_config_open(&m, path);
+  const int before = cmd_hush(1), status = model_config_open(&m, path);
+  cmd_hush(before); /* who reads it says what is wrong */
   model_file_close(&m);
   return status != CMD_ABSENT;
 }
@@ -248,7 +249,7 @@ int convert_command(int argc, char **argv) {
                    j.spec ? "--rank all" : "--rank", j.spec ? "one rank" : NULL);
   if (!j.spec && !model_sniff(j.model) && cmd_built_in(j.model))
     return cmd_bad("a model in the text form already:", j.model, "a file of weights or ONNX");
-  if (!model_sniff(j.model) && kind_refuse(j.model, j.command))
+  if (!model_sniff(j.model) && (kind_refuse(j.model, j.command) || model_refuse_file(j.model)))
     return USAGE;
   status = j.spec ? model_read(j.model, &j, &text, &len) : model_text(j.model, &j, &text, &len);
   if (!status && j.spec)

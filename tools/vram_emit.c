@@ -30,6 +30,9 @@ cmd_text help_emit = {
     "  --sram SIZE           nor does a larger arena with what stays between calls\n"
     "  --bank [NAME=]SIZE    a memory; more than one: the fastest first, 0: no limit.\n"
     "                        What is read and written most lies in the fastest\n"
+    "  --rom NAME=SIZE[:FROM]\n"
+    "                        a memory of constants, likewise; FROM: RAM, into which\n"
+    "                        they are copied from that later one at start\n"
     "output\n"
     "  -o FILE               the header (default: standard output)\n"
     "  --weights FILE        of a .tflite file a second header: constants as arrays,\n"
@@ -43,6 +46,7 @@ typedef struct emit_job {
   job j;
   vram_net_lower_options o;
   net_banks banks;
+  net_roms roms;
   const char *out, *weights;
   char name[NET_NAME];
   uint64_t flash, sram;
@@ -64,7 +68,7 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
     return e->o.no_fuse = 1;
   if (cmd_in(a, "--batch --dim"))
     return job_option(&e->j, a, v);
-  if (!cmd_in(a, "-o --weights --name --format --align --kernels --flash --sram --bank"))
+  if (!cmd_in(a, "-o --weights --name --format --align --kernels --flash --sram --bank --rom"))
     return cmd_unknown_option(a, "emit", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
@@ -74,6 +78,9 @@ static int emit_option(emit_job *e, const char *a, const char *v) {
     e->weights = v;
   else if (!strcmp(a, "--bank")) {
     if (!net_bank(&e->banks, v))
+      return 0;
+  } else if (!strcmp(a, "--rom")) {
+    if (!net_rom(&e->roms, v))
       return 0;
   } else if (!strcmp(a, "--name")) {
     for (i = 0; v[i] && (cmd_is_word(v[i]) || (v[i] == '_' && v[i + 1] != '_')); i++)
@@ -122,13 +129,8 @@ static int emit_arguments(emit_job *e, int argc, char **argv) {
     else
       e->j.model = argv[i++];
   }
-  return e->j.model ? FITS : cmd_bad("no model", NULL, "vram emit MODEL; vram emit -h");
-}
-
-static void emit_upper(const char *s, char *to) {
-  for (; *s; s++)
-    *to++ = (char)(*s >= 'a' && *s <= 'z' ? *s - 32 : *s);
-  *to = 0;
+  return !e->j.model ? cmd_bad("no model", NULL, "vram emit MODEL; vram emit -h")
+                     : net_roms_check(&e->roms, &e->banks);
 }
 
 /* One VRAM_NET_ line. */
@@ -171,7 +173,7 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
     const vram_net_line *l = net->line + i;
     if (l->buffer != buffer && l->scratch_buffer != buffer)
       continue;
-    emit_upper(l->y, to);
+    cmd_upper(l->y, to);
     if (l->buffer != buffer)
       memcpy(to + strlen(to), "_SCRATCH", sizeof "_SCRATCH");
     return to;
@@ -189,35 +191,50 @@ static const char *emit_buffer(const vram_net *net, uint32_t buffer, char *to) {
   X(pingpong_bytes)
 /* clang-format on */
 
+/* That the compiler counts the same. Where a line has changed, that line is named and no other:
+   what follows from it is not checked. */
 static void emit_asserts(FILE *f, const vram_net *net, const char *upper) {
+  const char *before = NULL, *end = "";
   uint32_t i;
-  const char *end = "";
-  fprintf(f, "\n/* What the lines declare is what vram counted. */\n#define %s_IS(y", upper);
+  fprintf(f,
+          "\n/* What the lines declare is what vram counted; of those that have changed the first "
+          "one\n   is named. */\n#define %s_IS(before, y",
+          upper);
 #define X(what) fprintf(f, ", %s", #what "_");
   EMIT_FIGURES(X)
 #undef X
-  fprintf(f, ")");
+  fprintf(f,
+          ") \\\n  VRAM__NET_PLANS(%s_##y) \\\n  enum { VRAM__NET_GOES_ON(%s_##y##__plan, %s_##y), "
+          "\\\n    %s_##y##__same = (before",
+          net->name, net->name, net->name, net->name);
 #define X(what)                                                                                    \
-  fprintf(f,                                                                                       \
-          "%s \\\n  VRAM_STATIC_ASSERT(VRAM_NET_GET(%s, y, " #what ") == " #what                   \
-          "_##ULL, %s_##y##_" #what ")",                                                           \
-          end, net->name, net->name),                                                              \
-      end = ";";
+  fprintf(f, "%s \\\n    VRAM_NET_GET(%s, y, " #what ") == " #what "_##ULL", end, net->name),      \
+      end = " &&";
+  end = ") &&";
   EMIT_FIGURES(X)
 #undef X
-  fprintf(f, "\n");
+  fprintf(f,
+          " ? 1 : 0 }; \\\n  VRAM__NET_ASSERT(%s_##y, %s_##y##__same || !(before), "
+          "%s_##y##_is_not_what_vram_emit_counted)\n",
+          net->name, net->name, net->name);
   for (i = 0; i + 1 < net->nline; i++) {
     const vram_net_line *l = net->line + i;
-    fprintf(f, "%s_IS(%s", upper, l->y);
+    fprintf(f, "%s_IS(", upper);
+    if (before)
+      fprintf(f, "%s_%s__same", net->name, before);
+    else
+      fputs("1", f);
+    fprintf(f, ", %s", l->y);
 #define X(what) fprintf(f, ", %" PRIu64, l->what);
     EMIT_FIGURES(X)
 #undef X
     fprintf(f, ");\n");
+    before = l->y;
   }
   fprintf(f, "#undef %s_IS\n", upper);
 #define SUM(macro, what)                                                                           \
-  fprintf(f, "VRAM_STATIC_ASSERT(VRAM_NET_%s(%s) == %s_%s, %s_" #what ");\n", macro, net->name,    \
-          upper, macro, net->name)
+  fprintf(f, "VRAM_STATIC_ASSERT(!%s_%s__same || VRAM_NET_%s(%s) == %s_%s, %s_" #what ");\n",      \
+          net->name, before, macro, net->name, upper, macro, net->name)
   SUM("PARAMS", params);
   SUM("MACS", macs);
   SUM("WEIGHT_BYTES", weight_bytes);
@@ -241,7 +258,7 @@ static uint64_t emit_arena_bytes(const emit_job *e, const vram_net *net) {
  */
 static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
   if (e->banks.o.nbank > 1)
-    memcpy(to, "BANK_", sizeof "BANK_"), emit_upper(e->banks.name[bank], to + 5);
+    memcpy(to, "BANK_", sizeof "BANK_"), cmd_upper(e->banks.name[bank], to + 5);
   else
     memcpy(to, "ARENA", sizeof "ARENA");
   return to;
@@ -250,19 +267,19 @@ static const char *emit_memory(const emit_job *e, uint32_t bank, char *to) {
 static void emit_arena_asserts(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
   uint32_t i, k;
   char name[128], other[128], memory[24];
-  fprintf(
-      f,
-      "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
-      "VRAM_STATIC_ASSERT(%s_ARENA_BYTES >= VRAM_NET_LIVE_BYTES(%s), %s_arena_is_large_enough);\n"
-      "#define %s_INSIDE(b, memory) \\\n"
-      "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_##memory##_BYTES, "
-      "%s_##b##_is_inside)\n"
-      "#define %s_APART(a, b) \\\n"
-      "  VRAM_STATIC_ASSERT(%s_##a##_OFFSET + %s_##a##_STORAGE_BYTES <= %s_##b##_OFFSET || \\\n"
-      "                     %s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_##a##_OFFSET, \\\n"
-      "                     %s_##a##_and_##b##_are_apart)\n",
-      upper, net->name, net->name, upper, upper, upper, upper, net->name, upper, upper, upper,
-      upper, upper, upper, upper, net->name);
+  fprintf(f,
+          "\n/* The arena holds what lives at one time; buffers that live together are apart. */\n"
+          "VRAM_STATIC_ASSERT(!%s_%s__same || %s_ARENA_BYTES >= VRAM_NET_LIVE_BYTES(%s), "
+          "%s_arena_is_large_enough);\n"
+          "#define %s_INSIDE(b, memory) \\\n"
+          "  VRAM_STATIC_ASSERT(%s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_##memory##_BYTES, "
+          "%s_##b##_is_inside)\n"
+          "#define %s_APART(a, b) \\\n"
+          "  VRAM_STATIC_ASSERT(%s_##a##_OFFSET + %s_##a##_STORAGE_BYTES <= %s_##b##_OFFSET || \\\n"
+          "                     %s_##b##_OFFSET + %s_##b##_STORAGE_BYTES <= %s_##a##_OFFSET, \\\n"
+          "                     %s_##a##_and_##b##_are_apart)\n",
+          net->name, net->line[net->nline - 2].y, upper, net->name, net->name, upper, upper, upper,
+          upper, net->name, upper, upper, upper, upper, upper, upper, upper, net->name);
   for (i = 0; i < net->nbuffer; i++) {
     const vram_buffer *b = net->buffer + i;
     if (!b->bytes)
@@ -278,7 +295,8 @@ static void emit_arena_asserts(FILE *f, const emit_job *e, const vram_net *net, 
 }
 
 /* Where each value and its scratch is, for VRAM_NET_OFFSET and its like. */
-static void emit_places(FILE *f, const vram_net *net, const char *upper) {
+static void emit_places(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
+  const int has_banks = e->banks.o.nbank > 1;
   uint32_t i;
   char name[128];
   fprintf(f,
@@ -289,10 +307,14 @@ static void emit_places(FILE *f, const vram_net *net, const char *upper) {
     const vram_net_line *l = net->line + i;
     fprintf(f, "#define %s_%s__at 0, %s_%s_OFFSET\n", net->name, l->y, upper,
             emit_buffer(net, l->buffer, name));
+    if (has_banks)
+      fprintf(f, "#define %s_%s__in 0, %" PRIu32 "\n", net->name, l->y, l->bank);
     if (l->scratch_buffer != VRAM_NO_BUFFER) {
-      emit_upper(l->y, name);
+      cmd_upper(l->y, name);
       fprintf(f, "#define %s_%s__scratch_at 0, %s_%s_SCRATCH_OFFSET\n", net->name, l->y, upper,
               name);
+      if (has_banks)
+        fprintf(f, "#define %s_%s__scratch_in 0, %" PRIu32 "\n", net->name, l->y, l->scratch_bank);
     }
   }
 }
@@ -316,10 +338,11 @@ static void emit_numbers(FILE *f, const emit_job *e, const vram_net *net, const 
   NUMBER("SRAM_BYTES", emit_arena_bytes(e, net) + net->state_bytes);
   NUMBER("PINGPONG_BYTES", net->pingpong_bytes);
   if (e->banks.o.nbank > 1)
-    fprintf(
-        f,
-        "\n/* Memories, the fastest first; ARENA is their sum. A layer's BANK is one of them, its\n"
-        "   OFFSET is in it. */\n");
+    fprintf(f, "\n/* Memories, the fastest first: an array for each. A layer's BANK "
+               "(VRAM_NET_BANK) is one\n"
+               "   of them, its OFFSET (VRAM_NET_OFFSET) counts from that one's start. ARENA is "
+               "their sum\n"
+               "   and no array. */\n");
   for (i = 0; i < e->banks.o.nbank && e->banks.o.nbank > 1; i++) {
     emit_memory(e, i, memory);
     fprintf(f, "#define %s_%s %" PRIu32 "\n#define %s_%s_BYTES %" PRIu64 "ULL\n", upper, memory, i,
@@ -331,7 +354,7 @@ static void emit_numbers(FILE *f, const emit_job *e, const vram_net *net, const 
     const vram_net_line *l = net->line + i;
     if (!emit_is_value(l))
       continue;
-    emit_upper(l->y, name);
+    cmd_upper(l->y, name);
     if (!strcmp(name, emit_buffer(net, l->buffer, maker)))
       fprintf(f,
               "#define %s_%s_OFFSET %" PRIu64 "ULL\n#define %s_%s_STORAGE_BYTES %" PRIu64 "ULL\n",
@@ -373,15 +396,24 @@ static void emit_head(FILE *f, const emit_job *e, const vram_net *net, const cha
   fprintf(f,
           "/* %s: made by vram emit %s, format %s, kernels %s%s%s, batch %" PRId64 ".\n"
           "   %" PRIu64 " parameters, %" PRIu64 " multiply-accumulates; flash %" PRIu64
-          ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n"
-          "   The arena is %s%" PRIu64 " bytes live at one time, at line %s.\n",
+          ", arena %" PRIu64 ", state %" PRIu64 " bytes.\n",
           net->name, VRAM_VERSION, vram_format_name(net->line->format),
           vram_kernels_name(net->kernels), e->o.no_fold ? ", --no-fold" : "",
           e->o.no_fuse ? ", --no-fuse" : "", net->line[0].arg[0], net->params, net->macs,
-          net->flash_bytes, emit_arena_bytes(e, net), net->state_bytes,
-          emit_arena_bytes(e, net) == net->peak_live_bytes ? "as small as can be: "
-                                                           : "larger than the bound of ",
-          net->peak_live_bytes, net->line[net->peak_line].y);
+          net->flash_bytes, emit_arena_bytes(e, net), net->state_bytes);
+  if (e->banks.o.nbank > 1) {
+    fprintf(f, "   In several memories:");
+    for (i = 0; i < e->banks.o.nbank; i++)
+      fprintf(f, "%s %s %" PRIu64, i ? "," : "", e->banks.name[i], net->arena.bank_bytes[i]);
+    fprintf(f, " bytes%s.\n   ",
+            net->arena.proven ? ", no other choice uses the faster ones more" : "");
+  } else
+    fprintf(f, "   The arena is %s",
+            net->arena.height_bytes == net->peak_live_bytes ? "as small as can be: "
+            : net->arena.proven                             ? "as small as can be, above "
+                                                            : "larger than the bound of ");
+  fprintf(f, "%" PRIu64 " bytes live at one time, at line %s.\n", net->peak_live_bytes,
+          net->line[net->peak_line].y);
   if (e->lines)
     fprintf(f, "   Include it behind the lines of the network.\n");
   else
@@ -407,16 +439,89 @@ static void emit_head(FILE *f, const emit_job *e, const vram_net *net, const cha
   fprintf(f, "#endif\n\n");
 }
 
+/* The lines of a memory are as many bytes, where the constants are all of lines. */
+static void emit_rom_sum(FILE *f, const net_roms *r, const vram_net *net, const char *upper,
+                         uint32_t rom) {
+  char memory[24];
+  uint64_t sum = 0;
+  uint32_t i, k, pass;
+  for (pass = 0; pass < 2; pass++) {
+    cmd_upper(r->name[rom], memory);
+    if (pass && sum != r->rom.bytes[rom])
+      return;
+    if (pass)
+      fprintf(f, "VRAM_STATIC_ASSERT(!%s_%s__same || %s_ROM_%s_BYTES == 0", net->name,
+              net->line[net->nline - 2].y, upper, memory);
+    for (i = 0; i < r->count; i++)
+      for (k = 0; k + 1 < net->nline && r->constant[i].memory == rom; k++)
+        if (!strcmp(r->constant[i].name, net->line[k].y)) {
+          sum += net->line[k].flash_bytes;
+          if (pass)
+            fprintf(f, "\n    + VRAM_NET_GET(%s, %s, flash_bytes)", net->name, net->line[k].y);
+        }
+  }
+  fprintf(f, ", %s_%s_has_its_constants);\n", net->name, r->name[rom]);
+}
+
+/* Which memory the constants of each line are read from. */
+static void emit_roms(FILE *f, const emit_job *e, const char *upper) {
+  const net_roms *const r = &e->roms;
+  char name[96], memory[24];
+  uint32_t i;
+  if (!r->o.nbank)
+    return;
+  fprintf(f,
+          "\n/* Memories of constants, the fastest first: bytes of what is read from there, each "
+          "array\n"
+          "   rounded up to %" PRIu32
+          ", and of images that are copied to others at start. A line's ROM is\n"
+          "   one of them. */\n",
+          r->unit);
+  fprintf(f, "#define %s_ROM_ALIGN %" PRIu32 "\n", upper, r->unit);
+  for (i = 0; i < r->o.nbank; i++) {
+    cmd_upper(r->name[i], memory);
+    fprintf(f,
+            "#define %s_ROM_%s %" PRIu32 "\n#define %s_ROM_%s_BYTES %" PRIu64
+            "ULL\n#define %s_ROM_%s_IMAGE_BYTES %" PRIu64 "ULL\n",
+            upper, memory, i, upper, memory, r->rom.bytes[i], upper, memory, r->rom.image_bytes[i]);
+  }
+  for (i = 0; i < r->count; i++) {
+    cmd_upper(r->constant[i].name, name);
+    cmd_upper(r->name[r->constant[i].memory], memory);
+    fprintf(f, "#define %s_%s_ROM %s_ROM_%s\n", upper, name, upper, memory);
+  }
+}
+
+/* They are within their limits, and as many as their lines have. */
+static void emit_rom_asserts(FILE *f, const emit_job *e, const vram_net *net, const char *upper) {
+  const net_roms *const r = &e->roms;
+  char memory[24];
+  uint32_t i;
+  if (r->o.nbank)
+    fprintf(f, "\n/* Memories hold their constants, which are those of their lines. */\n");
+  for (i = 0; i < r->o.nbank; i++) {
+    cmd_upper(r->name[i], memory);
+    if (r->o.capacity[i] < (uint64_t)VRAM_MAX_BYTES)
+      fprintf(f,
+              "VRAM_STATIC_ASSERT(%s_ROM_%s_BYTES + %s_ROM_%s_IMAGE_BYTES <= %" PRIu64
+              "ULL,\n                   %s_%s_holds_its_constants);\n",
+              upper, memory, upper, memory, r->o.capacity[i], net->name, r->name[i]);
+    emit_rom_sum(f, r, net, upper, i);
+  }
+}
+
 static void emit_header(FILE *f, const emit_job *e, const vram_net *net) {
   const char *guard = e->lines ? "PLAN" : "NET";
   char upper[64];
-  emit_upper(net->name, upper);
+  cmd_upper(net->name, upper);
   emit_head(f, e, net, upper);
   fprintf(f, "#ifndef %s_%s_H\n#define %s_%s_H\n\n", upper, guard, upper, guard);
   emit_numbers(f, e, net, upper);
-  emit_places(f, net, upper);
+  emit_roms(f, e, upper);
+  emit_places(f, e, net, upper);
   emit_asserts(f, net, upper);
   emit_arena_asserts(f, e, net, upper);
+  emit_rom_asserts(f, e, net, upper);
   if (e->has_flash || e->has_sram) {
     fprintf(f, "\n/* the budgets */\nVRAM_ASSERT_FITS(%s, ", net->name);
     if (e->has_flash)
@@ -485,8 +590,8 @@ static int emit_lines(emit_job *e, loaded *l, char *text, size_t len, void **mem
   }
   if (e->lines) {
     status = e->has_model_options
-                 ? cmd_bad("a header's lines are what they are: only --name, --bank, --flash, "
-                           "--sram, -o with",
+                 ? cmd_bad("a header's lines are what they are: only --name, --bank, --rom, "
+                           "--flash, --sram, -o with",
                            e->j.model, NULL)
                  : net_of_lines(e->j.model, text, len, *e->name ? e->name : NULL, mem, net);
     free(text);
@@ -515,9 +620,8 @@ static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
     return cmd_no_memory();
   o.stop = cmd_stop;
   cmd_progress("vram emit: planning the arena", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   failed = vram_net_plan(net, &o, *scratch, need, &err) != VRAM_OK;
-  cmd_stop_end();
   cmd_progress_end();
   if (!failed && cmd_stopped()) /* standard output may be the header */
     cmd_say("vram emit: stopped: a smaller arena may be there");
@@ -525,8 +629,7 @@ static int emit_plan(const emit_job *e, void **scratch, vram_net *net) {
     return FITS;
   if (err.code != VRAM_ERR_LIMIT)
     return cmd_bad(err.text, NULL, NULL);
-  cmd_say("%s: its buffers do not fit the banks", e->j.model);
-  return TOO_LARGE;
+  return net_banks_too_large(&e->banks, net, e->j.model, &err);
 }
 
 int emit_command(int argc, char **argv) {
@@ -550,6 +653,9 @@ int emit_command(int argc, char **argv) {
   status = emit_lines(&e, &l, text, len, &mem, &net);
   if (!status)
     status = emit_plan(&e, &scratch, &net);
+  if (!status && e.roms.o.nbank)
+    status = net_roms_place(&e.roms, &e.banks, &net, e.j.model,
+                            !e.lines && model_sniff(e.j.model) == VRAM_FILE_TFLITE);
   if (!status)
     status = cmd_output_open(&out, e.out ? e.out : "-");
   if (!status) {
@@ -557,12 +663,13 @@ int emit_command(int argc, char **argv) {
     status = cmd_output_commit(&out, 0);
     if (!status && e.weights) {
       char upper[64];
-      emit_upper(net.name, upper);
-      status = weights_write(e.weights, e.j.model, &net, upper);
+      cmd_upper(net.name, upper);
+      status = weights_write(e.weights, e.j.model, &net, upper, &e.roms);
     }
     if (!status)
       status = emit_fits(&e, &net);
   }
+  net_roms_end(&e.roms);
   free(scratch);
   free(mem);
   model_unload(&l);

@@ -76,6 +76,8 @@ static int read_stream(FILE *f, const char *path, char **to, size_t *len) {
       status = too_large(path);
     cap = cap < CMD_MAX_INPUT / 2 ? cap * 2 : CMD_MAX_INPUT + 1;
   }
+  if (!status && n >= 3 && !memcmp(text, "\357\273\277", 3))
+    memmove(text, text + 3, n -= 3); /* a mark of UTF-8, as editors of Windows set it */
   if (status)
     free(text);
   else
@@ -141,8 +143,10 @@ static int open_beside(cmd_output *o, const struct stat *old) {
       errno = 0;
     if (!fchmod(fd, old ? old->st_mode & 07777 : 0666 & ~mask))
       o->file = fdopen(fd, "wb");
-    if (o->file)
+    if (o->file) {
+      cmd_half(o->temp, NULL);
       return 1;
+    }
     why = errno;
     close(fd);
     unlink(o->temp);
@@ -214,6 +218,7 @@ static int output_end(cmd_output *o, int keep) {
       failed = 1, why = errno;
     if (!keep || failed)
       unlink(o->temp);
+    cmd_half(NULL, o->temp);
   }
 #endif
   free(o->temp);

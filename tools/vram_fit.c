@@ -225,8 +225,12 @@ static int print_change(job *j, const char *text, size_t len, const vram_solve_o
                         const char *options) {
   vram_solution s;
   vram_error err;
+  vram_result r;
   j->solve = o->dim;
-  if (vram_solve(text, len, o, &model_allocator, &s, &err) != VRAM_OK || !s.fits.value)
+  cmd_progress("vram fit: looking for what would fit", 0);
+  r = vram_solve(text, len, o, &model_allocator, &s, &err);
+  cmd_progress_end();
+  if (r != VRAM_OK || !s.fits.value)
     return 0;
   printf("  %s\n", options);
   print_fits(j, "", &s);
@@ -240,12 +244,12 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
   vram_solve_options o = *options;
   vram_dim set[VRAM_MAX_DIMS + 1];
   char said[64] = "", line[MAX_NODE_NAME + 128], name[MAX_NODE_NAME + 1];
-  int step, k, found = 0;
+  int step, k, found = 0, any = 0;
   if (j->segments || j->solve || j->rank)
     return;
   printf("\nwhat would fit:\n");
   memcpy(set, o.set, o.nset * sizeof *set);
-  for (step = 0; step < 3 && !found; step++) {
+  for (step = 0; step < 3 && !found && !cmd_stopped(); step++) {
     const char *more = "";
     if (step == 1 && o.step.train && !o.checkpoint_nodes && !o.step.checkpoint_segments) {
       o.checkpoint_nodes = "layers";
@@ -262,17 +266,22 @@ static void print_changes(job *j, const char *text, size_t len, const vram_solve
     o.set = options->set;
     o.nset = options->nset;
     if (step)
-      found = print_change(j, text, len, &o, said + 1);
+      any |= found = print_change(j, text, len, &o, said + 1);
     set[o.nset].name = NULL;
     set[o.nset].value = 1;
     o.set = set;
     o.nset++;
-    for (k = 0; !found && dim_name(text, k, name, sizeof name); k++) {
+    for (k = 0; !found && !cmd_stopped() && dim_name(text, k, name, sizeof name); k++) {
       o.dim = name;
       snprintf(line, sizeof line, "--batch 1 --solve dim:%s%s", name, said);
-      print_change(j, text, len, &o, line);
+      any |= print_change(j, text, len, &o, line);
     }
   }
+  if (cmd_stopped())
+    printf("  stopped: larger ones and others may fit\n");
+  else if (!any)
+    printf("  nothing: neither one sample%s\n",
+           o.step.train ? ", nor checkpointed layers, nor adapters on weights in 4 bits" : "");
 }
 
 /* ---- many devices ---- */
@@ -374,6 +383,7 @@ int fit_command(int argc, char **argv) {
   o.dim = j.solve;
   o.segments = j.segments;
   o.rank = j.rank;
+  o.calm = 1;
   o.last_batch = j.last_batch;
   o.eval_batch = j.eval_batch;
   o.dry_run_batch = j.dry_run_batch;
@@ -385,13 +395,12 @@ int fit_command(int argc, char **argv) {
   o.step = j.o;
   o.stop = cmd_stop;
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   if (j.spec && (j.all_ranks || !j.rank_given)) {
     status = fit_ranks(&j, text, len, &o, &s, &err);
     failed = err.code != VRAM_OK;
   } else
     failed = vram_solve(text, len, &o, &model_allocator, &s, &err) != VRAM_OK;
-  cmd_stop_end();
   cmd_progress_end();
   if (status) {
     free(text);

@@ -192,12 +192,11 @@ int generate_fit(job *j) {
   memset(&s, 0, sizeof s);
   s.j = j;
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   if (j->of_generation == SOLVE_NEW)
     fit_new(&s);
   else
     fit_between(&s, j->of_generation == SOLVE_PROMPT ? MOST_PROMPT : INT64_C(1) << 24, ALL_STEPS);
-  cmd_stop_end();
   cmd_progress_end();
   if (s.status)
     return s.status;

@@ -174,6 +174,8 @@ static int set_parallel(job *j, const char *a, const char *v) {
     return cmd_bad("of vram fit alone:", "--parallel auto", NULL), 0;
   if (j->every_way)
     return auto_options(v + 4);
+  if (is_command(j, "fit") && !strchr(v, '=') && cmd_nearest_of("auto", v))
+    return cmd_bad("unknown strategy", v, "auto? or NAME=RANKS: vram help parallel"), 0;
   return !vram_parallel_parse(v, &j->parallel, &err) ||
          (cmd_say("vram: --parallel: column %u: %s", err.column, err.text), 0);
 }
@@ -403,11 +405,40 @@ static int set_modules(job *j, const char *a, const char *v) {
 static int set_rules(job *j, const char *a, const char *v) {
   (void)a;
   j->o.rules = vram_rules_find(v, (uint32_t)strlen(v));
-  if (j->o.rules == VRAM_RULES_COUNT)
-    return cmd_bad("unknown rules", v, "torch, " VRAM_TORCH_RANGE " or ideal"), 0;
+  if (j->o.rules == VRAM_RULES_COUNT) {
+    const char *const best = cmd_nearest_name("rules", v);
+    char expected[128];
+    snprintf(expected, sizeof expected, "%s%storch, " VRAM_TORCH_RANGE " or ideal",
+             best ? best : "", best ? "? " : "");
+    return cmd_bad("unknown rules", v, expected), 0;
+  }
   if (j->o.rules == VRAM_RULES_TORCH)
     j->o.rules = VRAM_RULES_NEWEST; /* whatever the text names */
   return 1;
+}
+
+/* A word that is nothing, or of other models. */
+static void bad_solve(const char *v) {
+  static const char own[] = "batch, dim:NAME, lora or segments";
+  static const struct {
+    const char *words, *of;
+  } others[] = {{"ctx slots ngl n-cpu-moe", "a GGUF file"},
+                {"side", "a folder of diffusers"},
+                {"max-model-len max-num-seqs tp", "--engine"}};
+  const char *const best = cmd_nearest_of(
+      "batch lora segments prompt new ctx slots ngl n-cpu-moe side max-model-len max-num-seqs tp",
+      v);
+  char expected[128];
+  size_t i;
+  for (i = 0; i < sizeof others / sizeof *others; i++)
+    if (cmd_in(v, others[i].words)) {
+      snprintf(expected, sizeof expected, "%s, or for that %s", own, others[i].of);
+      cmd_bad("nothing to solve for in a graph", v, expected);
+      return;
+    }
+  snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
+           best ? own : "");
+  cmd_bad("nothing to solve for", v, expected);
 }
 
 static int set_solve(job *j, const char *a, const char *v) {
@@ -418,8 +449,9 @@ static int set_solve(job *j, const char *a, const char *v) {
   j->of_generation = !strcmp(v, "prompt") ? SOLVE_PROMPT
                      : !strcmp(v, "new")  ? SOLVE_NEW
                                           : SOLVE_BATCH;
-  return j->solve || j->segments || j->rank || j->of_generation || !strcmp(v, "batch") ||
-         (cmd_bad("nothing to solve for", v, "batch, dim:NAME, lora or segments"), 0);
+  if (j->solve || j->segments || j->rank || j->of_generation || !strcmp(v, "batch"))
+    return 1;
+  return bad_solve(v), 0;
 }
 
 static int set_alloc_conf(job *j, const char *a, const char *v) {
@@ -896,9 +928,8 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
     vram_result r;
     cmd_progress("vram: planning what to compute again", 0);
     j->o.stop = cmd_stop;
-    cmd_stop_begin();
+    cmd_stoppable();
     r = vram_step_plan(&l->g, &j->o, 0, &model_allocator, &j->planned, &err);
-    cmd_stop_end();
     cmd_progress_end();
     if (r)
       return err.code == VRAM_ERR_MEMORY                      ? cmd_no_memory()

@@ -32,6 +32,28 @@ static const file_kind kind_keras = {
     "a model of Keras", "TFLite, by tf.lite.TFLiteConverter, or ONNX, by model.export", NULL};
 static const file_kind kind_tensorflow = {
     "a graph of TensorFlow", "TFLite, by tf.lite.TFLiteConverter, or ONNX, by tf2onnx", NULL};
+static const file_kind kind_checkpoint = {"a checkpoint of TensorFlow, without a network",
+                                          "TFLite, by tf.lite.TFLiteConverter, or ONNX, by tf2onnx",
+                                          NULL};
+static const file_kind kind_tokenizer = {"a tokenizer, without a network",
+                                         "the config.json of its folder", NULL};
+static const file_kind kind_json = {"a file in JSON, but no configuration of a model",
+                                    "a config.json with a key model_type", NULL};
+static const file_kind kind_table = {"a table", "vram arena, vram plan or vram replay of it", NULL};
+static const file_kind kind_utf16 = {"a text in UTF-16", "UTF-8: iconv -f UTF-16 -t UTF-8 ", ""};
+static const file_kind kind_utf32 = {"a text in UTF-32", "UTF-8: iconv -f UTF-32 -t UTF-8 ", ""};
+static const file_kind kind_zip = {"an archive", "what is in it: unzip ", ""};
+static const file_kind kind_tar = {"an archive", "what is in it: tar xf ", ""};
+static const file_kind kind_library = {"a library of programs",
+                                       "a program that uses it: vram run -- PROGRAM", NULL};
+static const file_kind kind_empty = {"an empty file", "a model: vram estimate -h", NULL};
+static const file_kind kind_binary = {"no GGUF, safetensors, ONNX or TFLite file, and no text",
+                                      "a model: vram estimate -h", NULL};
+static const file_kind kind_folder = {
+    "a folder without a model",
+    "model.safetensors, its index or config.json in it; of a folder of GGUF files, one of them",
+    NULL};
+static const file_kind kind_no_trace = {"a folder", "a trace: vram replay -h", NULL};
 
 static const struct {
   const char *name; /* of a file in it */
@@ -47,10 +69,19 @@ static const struct {
   const char *magic;
   size_t n;
   const file_kind kind;
-} by_magic[] = {{"\177ELF", 4, {"a program", "what it allocates: vram run -- ", ""}},
-                {"\037\213", 2, {"a compressed file", "what is in it: gunzip ", ""}},
-                {"(\265/\375", 4, {"a compressed file", "what is in it: unzstd ", ""}},
-                {"ftrt", 4, {"an engine of TensorRT", "the ONNX file that it was built of", NULL}}};
+} by_magic[] = {
+    {"\177ELF", 4, {"a program", "what it allocates: vram run -- ", ""}},
+    {"\223NUMPY", 6, {"an array of NumPy, without a network", "a model: vram estimate -h", NULL}},
+    {"lmgg", 4, {"a model of llama.cpp from before GGUF", "GGUF: the model converted anew", NULL}},
+    {"tjgg", 4, {"a model of llama.cpp from before GGUF", "GGUF: the model converted anew", NULL}},
+    {"<?xml", 5, {"XML: of OpenVINO, or no model", "the ONNX file that it was made of", NULL}},
+    {"model_checkpoint_path:",
+     22,
+     {"a checkpoint of TensorFlow, without a network",
+      "TFLite, by tf.lite.TFLiteConverter, or ONNX, by tf2onnx", NULL}},
+    {"\037\213", 2, {"a compressed file", "what is in it: gunzip ", ""}},
+    {"(\265/\375", 4, {"a compressed file", "what is in it: unzstd ", ""}},
+    {"ftrt", 4, {"an engine of TensorRT", "the ONNX file that it was built of", NULL}}};
 
 static const struct {
   const char *end;
@@ -61,6 +92,16 @@ static const struct {
     {".ipynb", {"a notebook", "its module, in a file: " EXPORTER, NULL}, 1},
     {".mlmodel", {"a model of Core ML", "ONNX, or the module as text: " EXPORTER, NULL}, 0},
     {".engine", {"an engine of TensorRT", "the ONNX file that it was built of", NULL}, 0},
+    {".caffemodel", {"weights of Caffe", "an ONNX file of the model", NULL}, 0},
+    {".prototxt", {"a network of Caffe", "an ONNX file of the model", NULL}, 1},
+    {".pdmodel", {"a model of Paddle", "ONNX, by paddle2onnx", NULL}, 0},
+    {".pdiparams", {"weights of Paddle", "ONNX, by paddle2onnx", NULL}, 0},
+    {".weights", {"weights of Darknet", "an ONNX file of the model", NULL}, 0},
+    {".cfg", {"settings, or a network of Darknet", "an ONNX file of the model", NULL}, 1},
+    {".param", {"a network of ncnn", "the ONNX file that it was made of", NULL}, 1},
+    {".msgpack", {"weights of Flax, without a network", "a config.json of the model", NULL}, 0},
+    {".yaml", {"settings in YAML, without a network", "a model: vram estimate -h", NULL}, 1},
+    {".yml", {"settings in YAML, without a network", "a model: vram estimate -h", NULL}, 1},
     {".params", {"weights of MXNet, without a network", "an ONNX file of the model", NULL}, 0},
     {".ckpt", {"a checkpoint, without a network", "the module as text: " EXPORTER, NULL}, 0}};
 
@@ -90,6 +131,28 @@ static int begins(const char *s, size_t n, const char *with) {
   return n >= strlen(with) && !memcmp(s, with, strlen(with));
 }
 
+/* What the first character says of JSON. */
+static const file_kind *text_kind(const char *path, const char *head, size_t n) {
+  const char *const slash = strrchr(path, '/');
+  size_t i = 0;
+  while (i < n && strchr(" \t\r\n", head[i]))
+    i++;
+  if (i < n && (head[i] == '{' || head[i] == '['))
+    return strstr(slash ? slash : path, "tokenizer") ? &kind_tokenizer : &kind_json;
+  return NULL;
+}
+
+static const file_kind *utf_kind(const char *head, size_t n) {
+  if (n >= 4 && (!memcmp(head, "\377\376\0\0", 4) || !memcmp(head, "\0\0\376\377", 4)))
+    return &kind_utf32;
+  return begins(head, n, "\377\376") || begins(head, n, "\376\377") ? &kind_utf16 : NULL;
+}
+
+/* A file that a checkpoint of TensorFlow consists of. */
+static int is_checkpoint(const char *path) {
+  return strstr(path, ".data-0") || ends_in(path, ".index") || ends_in(path, ".meta");
+}
+
 /* The head of a file, and its tail, where a zip archive lists what it holds; NULL: it may be read
    as text. */
 static const file_kind *kind_of(const char *path, const char *head, size_t n, const char *tail,
@@ -101,8 +164,14 @@ static const file_kind *kind_of(const char *path, const char *head, size_t n, co
         return in_zip[i].kind.what        ? &in_zip[i].kind
                : in_zip[i].name[0] == 'd' ? &kind_torch
                                           : &kind_keras;
-    return ends_in(path, ".keras") ? &kind_keras : ends_in(path, ".pt") ? &kind_torch : NULL;
+    return ends_in(path, ".keras") ? &kind_keras : ends_in(path, ".pt") ? &kind_torch : &kind_zip;
   }
+  if (utf_kind(head, n))
+    return utf_kind(head, n);
+  if (n > 262 && !memcmp(head + 257, "ustar", 5))
+    return &kind_tar;
+  if (begins(head, n, "\177ELF") && (ends_in(path, ".so") || strstr(path, ".so.")))
+    return &kind_library;
   if (n > 2 && head[0] == '\200' && head[1] >= 2 && head[1] <= 5)
     return &kind_pickle;
   if (begins(head, n, "\211HDF"))
@@ -121,7 +190,9 @@ static const file_kind *kind_of(const char *path, const char *head, size_t n, co
   for (i = 0; i < sizeof by_name / sizeof *by_name; i++)
     if (ends_in(path, by_name[i].end) && (by_name[i].is_text || is_binary(head, n)))
       return &by_name[i].kind;
-  return NULL;
+  if (is_checkpoint(path) && is_binary(head, n))
+    return &kind_checkpoint;
+  return memchr(head, 0, n) ? &kind_binary : NULL;
 }
 
 static int is_there(const char *path) {
@@ -157,17 +228,22 @@ static int in_folder(const char *path, const char *name) {
 }
 
 /* The file or folder as it lies there. */
-static int refuse_file(const char *path, int takes_pickles) {
+static int refuse_file(const char *path, const char *command) {
   char head[HEAD], *tail = NULL;
   size_t n, ntail = 0;
+  const int takes_traces = cmd_in(command, "diff replay");
   const file_kind *k;
   FILE *f;
 #if defined(__unix__) || defined(__APPLE__)
   struct stat st; /* a pipe's bytes are those of who reads the text */
   if (stat(path, &st) || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
     return FITS;
+  if (S_ISDIR(st.st_mode) && access(path, X_OK))
+    return cmd_cannot("open", path, USAGE);
   if (S_ISDIR(st.st_mode))
-    return in_folder(path, "saved_model.pb") ? say_kind(path, &kind_tensorflow) : FITS;
+    return say_kind(path, in_folder(path, "saved_model.pb") ? &kind_tensorflow
+                          : takes_traces                    ? &kind_no_trace
+                                                            : &kind_folder);
 #endif
   f = fopen(path, "rb");
   if (!f)
@@ -180,7 +256,13 @@ static int refuse_file(const char *path, int takes_pickles) {
   fclose(f);
   k = kind_of(path, head, n, tail, ntail);
   free(tail);
-  return k && !(takes_pickles && k == &kind_pickle) ? say_kind(path, k) : FITS;
+  if (!k && !takes_traces && !n && !ends_in(path, ".csv"))
+    k = &kind_empty;
+  if (!k && !takes_traces)
+    k = text_kind(path, head, n);
+  if (!k && ends_in(path, ".csv") && cmd_in(command, "estimate fit emit convert"))
+    k = &kind_table;
+  return k && !(takes_traces && k == &kind_pickle) ? say_kind(path, k) : FITS;
 }
 
 /* ---- files of models, for what does not read them ---- */
@@ -259,9 +341,11 @@ static int refuse_name(const char *name, const char *command) {
 
 int kind_refuse(const char *path, const char *command) {
   int status = FITS;
+  errno = 0;
+  if (strcmp(path, "-") != 0 && !is_there(path) && errno == EACCES)
+    return cmd_cannot("open", path, USAGE);
   if (strcmp(path, "-") != 0)
-    status = is_there(path) ? refuse_file(path, cmd_in(command, "diff replay"))
-                            : refuse_name(path, command);
+    status = is_there(path) ? refuse_file(path, command) : refuse_name(path, command);
   errno = 0;
   return status;
 }

@@ -2,9 +2,12 @@
 #include "vram_job.h"
 
 cmd_text help_list = {
-    "vram list models|ops|dtypes|optimizers|gpus|rules\n"
+    "vram list models|ops|lines|dtypes|optimizers|gpus|rules\n"
     "\n"
-    "  --json                ops: one JSON array on standard output, nothing else\n",
+    "  --json                ops: one JSON array on standard output, nothing else\n"
+    "\n"
+    "lines: of a network for a microcontroller, VRAM_NET_CONV2D and the like, with\n"
+    "their arguments and the words for formats and paddings\n",
     NULL};
 
 static void print_id(int id, int width) {
@@ -176,15 +179,57 @@ static int list_rules(void) {
   return FITS;
 }
 
+static void print_words(const char *what, const char *(*name)(uint32_t), uint32_t count) {
+  uint32_t i;
+  printf("%-9s", what);
+  for (i = 0; i < count; i++)
+    printf(" %s%s", name(i), strncmp(name(i), "PAD", 3) ? "" : "(h, w)");
+  printf("\n");
+}
+
+/* Every VRAM_NET_ line as it is written, and where its value is. */
+static int list_lines(void) {
+  static const char *const where[] = {
+#define NEW "new"
+#define OVER "over x"
+#define VIEW "x"
+#define X(id, place, args) place,
+      VRAM_NET_LINES(X)
+#undef X
+#undef VIEW
+#undef OVER
+#undef NEW
+  };
+  uint32_t i;
+  printf("%s%-9s line%s\n", cmd_bold, "value", cmd_plain);
+  for (i = 0; i < VRAM_LINE_COUNT; i++) {
+    const char *c = vram_line_args(i);
+    printf("%-9s VRAM_NET_%s(net, ", i == VRAM_LINE_FROM ? "kept" : where[i], vram_line_name(i));
+    for (; *c; c++)
+      printf(*c == ' ' ? ",%c" : "%c", *c);
+    printf(");\n");
+  }
+  printf("\n");
+  print_words("format", vram_format_name, VRAM_FORMAT_COUNT);
+  print_words("padding", vram_padding_name, VRAM_PADDING_COUNT);
+  print_words("kernels", vram_kernels_name, VRAM_KERNELS_COUNT);
+  return FITS;
+}
+
 int list_command(int argc, char **argv) {
   static const struct {
     const char *name;
     int (*list)(void);
-  } known[] = {{"models", list_models},         {"ops", list_ops},   {"dtypes", list_dtypes},
-               {"optimizers", list_optimizers}, {"gpus", list_gpus}, {"rules", list_rules}};
+  } known[] = {{"models", list_models},
+               {"ops", list_ops},
+               {"lines", list_lines},
+               {"dtypes", list_dtypes},
+               {"optimizers", list_optimizers},
+               {"gpus", list_gpus},
+               {"rules", list_rules}};
   const int json = argc == 2 && !strcmp(argv[0], "ops") && !strcmp(argv[1], "--json");
   const char *what = argc == 1 ? argv[0] : NULL, *best;
-  char expected[80];
+  char expected[96];
   size_t k;
   int i;
   for (i = 0; i < argc; i++)
@@ -195,11 +240,14 @@ int list_command(int argc, char **argv) {
   for (k = 0; what && k < sizeof known / sizeof *known; k++)
     if (!strcmp(what, known[k].name))
       return known[k].list();
+  for (i = 0; argc == 2 && i < 2; i++)
+    if (*argv[i] == '-' && strcmp(argv[i], "--json") != 0)
+      return cmd_unknown_option(argv[i], "list", NULL, ""), USAGE;
   best = !what          ? NULL
          : *what == '-' ? "vram list -h"
-                        : cmd_nearest_of("models ops dtypes optimizers gpus rules", what);
+                        : cmd_nearest_of("models ops lines dtypes optimizers gpus rules", what);
   snprintf(expected, sizeof expected, "%s%s",
-           best ? best : "models, ops, dtypes, optimizers, gpus or rules",
+           best ? best : "models, ops, lines, dtypes, optimizers, gpus or rules",
            best && *what != '-' ? "? vram list -h" : "");
   return cmd_bad(what   ? "nothing to list called"
                  : argc ? "one thing to list at a time"

@@ -147,11 +147,8 @@ vram_file_format model_sniff(const char *path) {
 /* What is there and no file; NULL: a file, or nothing. */
 static const char *odd_kind(const char *path) {
   struct stat st;
-  if (stat(path, &st) || S_ISREG(st.st_mode))
-    return NULL;
-  return S_ISDIR(st.st_mode)
-             ? "a folder without a model, expected model.safetensors, its index or config.json; of "
-               "a folder of GGUF files, one of them"
+  return stat(path, &st) || S_ISREG(st.st_mode)
+             ? NULL
              : "a pipe or a device, expected a file: headers are read by ranges";
 }
 #else
@@ -171,8 +168,7 @@ static int is_folder(const char *path) {
 #endif
 }
 
-/* What has to be a file of a model. Not FITS: message printed. */
-static int refuse(const char *path) {
+int model_refuse_file(const char *path) {
   uint8_t some[64];
   vram_file_source s;
   uint64_t i, n;
@@ -201,7 +197,7 @@ static int refuse(const char *path) {
 }
 
 int model_refuse(const char *path, int argc, char **argv) {
-  return model_has_option(argc, argv) || is_folder(path) ? refuse(path) : FITS;
+  return model_has_option(argc, argv) || is_folder(path) ? model_refuse_file(path) : FITS;
 }
 
 /* ---- reading ---- */
@@ -304,9 +300,22 @@ static int parts_read(model_file *m, vram_result *r) {
   return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
 }
 
-/* All parts of m->path, which may be NULL: no memory. Where the first memory does not suffice,
-   everything is read again: it does for a thousand shards, and what is not used costs nothing. */
-static int path_open(model_file *m) {
+/* A program of ExecuTorch: as part_read. */
+static int program_read(model_file *m, vram_executorch *program, vram_result *r) {
+  vram_file_source s;
+  vram_error e;
+  if (!source_open(&s, m->path))
+    return cmd_cannot("open", m->path, USAGE);
+  errno = 0;
+  *r = vram_executorch_read(&m->f, &s, program, &e);
+  source_close(&s);
+  return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
+}
+
+/* All parts of m->path, which may be NULL: no memory; or a program. Where the first memory does not
+   suffice, everything is read again: it does for a thousand shards, and what is not used costs
+   nothing. */
+static int path_open(model_file *m, vram_executorch *program) {
   vram_result r = VRAM_ERR_MEMORY;
   size_t cap = (size_t)1 << 24;
   int status = FITS;
@@ -318,7 +327,7 @@ static int path_open(model_file *m) {
     if (!m->memory)
       return cmd_no_memory();
     vram_file_init(&m->f, m->memory, cap);
-    status = parts_read(m, &r);
+    status = program ? program_read(m, program, &r) : parts_read(m, &r);
   }
   return status;
 }
@@ -326,7 +335,13 @@ static int path_open(model_file *m) {
 int model_file_open(model_file *m, const char *path) {
   memset(m, 0, sizeof *m);
   m->path = first_path(path);
-  return path_open(m);
+  return path_open(m, NULL);
+}
+
+int model_executorch_open(model_file *m, const char *path, vram_executorch *program) {
+  memset(m, 0, sizeof *m);
+  m->path = name_in(path, strlen(path), "", 0);
+  return path_open(m, program);
 }
 
 int model_config_open(model_file *m, const char *path) {
@@ -337,7 +352,7 @@ int model_config_open(model_file *m, const char *path) {
                              : name_in(path, strlen(path), name, strlen(name));
   if (m->path && model_sniff(m->path) != VRAM_FILE_CONFIG)
     return CMD_ABSENT;
-  status = path_open(m);
+  status = path_open(m, NULL);
   return status || vram_file_get(&m->f, "model_type", 10) || vram_file_get(&m->f, "_class_name", 11)
              ? status
              : CMD_ABSENT;

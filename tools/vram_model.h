@@ -71,6 +71,8 @@ typedef struct model_file {
 vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
+/* A program of ExecuTorch in the same memory; closed alike. */
+int model_executorch_open(model_file *m, const char *path, vram_executorch *program);
 void model_file_close(model_file *m);
 /* An index names files of its folder, and none elsewhere. */
 int model_is_plain_name(const char *name, size_t n);
@@ -80,6 +82,8 @@ int model_config_open(model_file *m, const char *path);
 
 /* Files of this format are graphs: commands take them as they take a text. */
 int model_is_graph(vram_file_format format);
+/* The operator of a file is that one. */
+int model_is_op(const vram_file_node *n, const char *op);
 /* A config.json of transformers, or a folder with one. */
 int model_has_config(const char *path);
 struct job; /* vram_job.h */
@@ -100,6 +104,8 @@ int model_has_option(int argc, char **argv);
 /* A path that model_sniff does not know and the arguments: FITS, it may be a text; else why it is
    no file of a model is printed. */
 int model_refuse(const char *path, int argc, char **argv);
+/* What has to be a file of a model, and is none nor a text. */
+int model_refuse_file(const char *path);
 /* What no command reads as a model, by what is in the file (weights of PyTorch, Keras, a pointer of
    Git LFS, ...) or by the name of what is no file (torchvision:NAME, OWNER/NAME of the Hugging Face
    Hub): its kind and the way from it are printed. FITS: nothing of that. */

@@ -181,8 +181,10 @@ static void solve_layers(search *s) {
     else
       high = middle;
   }
-  for (step = low + 1; step-- && !s->has_fit && !s->code && (step == low || !cmd_stopped());) {
-    if (step < low && !could_be_less(s, step))
+  for (step = low + 1; step-- && !s->has_fit && !s->code;) {
+    if (step < low && cmd_stopped())
+      step = 0; /* takes least */
+    else if (step < low && !could_be_less(s, step))
       continue;
     s->has_fit = try_step(s, step, &s->fits);
     if (step == low || s->fits.over < s->next.over)
@@ -362,9 +364,8 @@ static int run(search *s) {
     return USAGE;
   }
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   solve(s);
-  cmd_stop_end();
   cmd_progress_end();
   if (s->code) {
     cmd_say("%s: %s", s->m->path, s->why.text);

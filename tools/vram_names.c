@@ -38,7 +38,11 @@ const char *cmd_name_at(const char *what, uint32_t i) {
 
 /* ---- what may have been meant ---- */
 
-enum { WORD = 64 }; /* letters that count */
+enum {
+  WORD = 64,   /* letters that count */
+  SLIPPED = 8, /* a letter that was lost, doubled, or exchanged with the next one */
+  CHANGED = 9  /* for another one: "gps" is gpus, not ops */
+};
 
 static size_t least_of(size_t a, size_t b) { return a < b ? a : b; }
 
@@ -54,32 +58,37 @@ static size_t part_of(const char *a, const char *b) {
   return 0;
 }
 
-/* Letters to change, add, remove or exchange with the next to make one word of the other, in
-   whatever case; none if the word begins it (resnet), one if it is a part of it (50d). */
+/* What it takes to make one word of the other, in whatever case; nothing if the word begins it
+   (resnet), one letter if it is a part of it (50d). */
 static size_t distance(const char *a, const char *b) {
   size_t row[3][WORD + 1], i, k; /* of the last letters of a, the newest at i % 3 */
   const size_t n = least_of(strlen(a), WORD), m = least_of(strlen(b), WORD);
   if (part_of(a, b))
-    return part_of(a, b) > 1;
+    return part_of(a, b) > 1 ? SLIPPED : 0;
   for (k = 0; k <= m; k++)
-    row[0][k] = k;
+    row[0][k] = k * SLIPPED;
   for (i = 1; i <= n; i++) {
     size_t *now = row[i % 3];
     const size_t *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
     const char c = cmd_lower(a[i - 1]);
-    now[0] = i;
+    now[0] = i * SLIPPED;
     for (k = 1; k <= m; k++) {
       const char d = cmd_lower(b[k - 1]);
-      now[k] = least_of(least_of(now[k - 1], last[k]) + 1, last[k - 1] + (c != d));
+      now[k] =
+          least_of(least_of(now[k - 1], last[k]) + SLIPPED, last[k - 1] + (c != d ? CHANGED : 0));
       if (i > 1 && k > 1 && c == cmd_lower(b[k - 2]) && cmd_lower(a[i - 2]) == d)
-        now[k] = least_of(now[k], before[k - 2] + 1);
+        now[k] = least_of(now[k], before[k - 2] + SLIPPED);
     }
   }
   return row[n % 3][m];
 }
 
-/* From how many on one word does not mean the other. */
-static size_t too_far(const char *a) { return strlen(a) / 3 + 1; }
+/* From there on one word does not mean the other: a letter in three, and one that was lost of
+ * three.
+ */
+static size_t too_far(const char *a) {
+  return strlen(a) == 2 ? SLIPPED + 1 : strlen(a) / 3 * CHANGED + 1;
+}
 
 /* bert-base-uncased: bert_base, and what is said of it */
 static int begins_with(const char *name, const char *known) {
@@ -208,7 +217,7 @@ int cmd_unknown_option(const char *a, const char *name, const char *const *also,
   for (k = 0; word[k]; k++)
     if (word[k] == '_') /* accelerate's --mixed_precision */
       word[k] = '-';
-  least = strlen(word) > 4 ? too_far(word + 2) : 0; /* of --x nothing is meant */
+  least = strlen(word) > 3 ? too_far(word + 2) : 0; /* of --x nothing is meant */
   for (k = 0; k < 2; k++)
     for (part = k ? also : c->help; part && *part; part++) {
       const char *at = *part;

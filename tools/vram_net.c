@@ -1,6 +1,7 @@
 /* vram estimate --embedded: a network for a microcontroller, line by line. */
 #include "vram_net.h"
 #include "vram_arena.h"
+#include "vram_model.h"
 
 typedef struct net_job {
   job j;
@@ -15,8 +16,9 @@ typedef struct net_job {
   uint64_t one_bytes;  /* the arena in one memory */
   uint64_t tflm_bytes; /* the arena in TensorFlow Lite Micro's order */
   net_banks banks;
+  net_roms roms;
   tflm_arenas tflm; /* of a .tflite file, what its interpreter needs */
-  vram_tflm_version tflm_version;
+  vram_tflm_options tflm_options;
   int wants_tflm, is_least, has_format, has_kernels, has_flash, has_sram;
 } net_job;
 
@@ -40,6 +42,12 @@ int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), u
   return cmd_bad(what, v, list), -1;
 }
 
+int net_same_name(const char *a, const char *b) {
+  for (; *a && cmd_lower(*a) == cmd_lower(*b); a++, b++)
+    ;
+  return !*a && !*b;
+}
+
 int net_bank(net_banks *b, const char *v) {
   static const char expected[] = "[NAME=]SIZE, as DTCM=64KiB; 0: without a limit; at most 8";
   const char *const is = strchr(v, '=');
@@ -56,7 +64,7 @@ int net_bank(net_banks *b, const char *v) {
   else
     snprintf(b->name[k], sizeof *b->name, "bank%" PRIu32, k);
   for (i = 0; i < k; i++)
-    if (!strcmp(b->name[i], b->name[k]))
+    if (net_same_name(b->name[i], b->name[k]))
       return cmd_bad("a second bank of that name", v, NULL), 0;
   if (!cmd_parse_size(is ? is + 1 : v, &b->o.capacity[k]))
     return cmd_bad("not a bank", v, expected), 0;
@@ -64,10 +72,33 @@ int net_bank(net_banks *b, const char *v) {
   return 1;
 }
 
+int net_banks_too_large(const net_banks *b, const vram_net *net, const char *path,
+                        const vram_error *err) {
+  const uint64_t *const bytes = net->arena.bank_bytes, *const capacity = b->o.capacity;
+  const uint32_t k = (uint32_t)err->line - 1;
+  const vram_net_line *l = net->line;
+  uint32_t i;
+  for (i = 0; i < b->o.nbank; i++)
+    if (capacity[i] && bytes[i] > capacity[i]) {
+      cmd_say("%s: its buffers do not fit the banks: %s has %" PRIu64 " bytes, what is left for it "
+              "takes %" PRIu64 ": does not fit by %" PRIu64,
+              path, b->name[i], capacity[i], bytes[i], bytes[i] - capacity[i]);
+      return TOO_LARGE;
+    }
+  if (err->line && k < net->nbuffer) {
+    while (l->buffer != k && l->scratch_buffer != k)
+      l++;
+    cmd_say("%s: its buffers do not fit the banks: %s of %s, %" PRIu64 " bytes, fits none", path,
+            l->buffer == k ? "the value" : "scratch", l->y, net->buffer[k].bytes);
+  } else
+    cmd_say("%s: its buffers do not fit the banks", path);
+  return TOO_LARGE;
+}
+
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
-  static const char own[] =
-      "--net --flash --sram --format --align --kernels --svg --bank --tflm --tflm-version";
+  static const char own[] = "--net --flash --sram --format --align --kernels --svg --bank --rom "
+                            "--tflm --tflm-version --kernels-for";
   const char *const best = cmd_nearest_of(own, a);
   char expected[64];
   int64_t count;
@@ -86,11 +117,19 @@ static int net_option(net_job *n, const char *a, const char *v) {
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--bank"))
     return net_bank(&n->banks, v) ? 2 : 0;
+  if (!strcmp(a, "--rom"))
+    return net_rom(&n->roms, v) ? 2 : 0;
   if (!strcmp(a, "--tflm-version")) {
     i = net_choice("unknown version", v, vram_tflm_version_name, VRAM_TFLM_VERSION_COUNT);
     if (i < 0)
       return 0;
-    n->tflm_version = (vram_tflm_version)i;
+    n->tflm_options.version = (vram_tflm_version)i;
+    n->wants_tflm = 1;
+  } else if (!strcmp(a, "--kernels-for")) {
+    i = net_choice("unknown goal", v, vram_tflm_goal_name, VRAM_TFLM_GOAL_COUNT);
+    if (i < 0)
+      return 0;
+    n->tflm_options.goal = (vram_tflm_goal)i;
     n->wants_tflm = 1;
   } else if (!strcmp(a, "--net"))
     n->name = v;
@@ -114,7 +153,7 @@ static int net_option(net_job *n, const char *a, const char *v) {
     i = net_choice("unknown kernels", v, vram_kernels_name, VRAM_KERNELS_COUNT);
     if (i < 0)
       return 0;
-    n->kernels = (vram_net_kernels)i;
+    n->kernels = n->tflm_options.kernels = (vram_net_kernels)i;
     n->has_kernels = 1;
   }
   return 2;
@@ -143,7 +182,7 @@ static int net_arguments(net_job *n, int argc, char **argv) {
     return cmd_bad("standard output takes one of --json and --csv", NULL, NULL);
   if (n->svg && cmd_is_output(n->svg))
     return cmd_bad("the table is on standard output: not", "--svg -", NULL);
-  return FITS;
+  return net_roms_check(&n->roms, &n->banks);
 }
 
 /* ---- the network ---- */
@@ -186,18 +225,29 @@ static int net_lines(net_job *n, const char *text, size_t len) {
   return FITS;
 }
 
+/* A name that converters give to any graph. */
+static int net_name_is_any(const char *name) {
+  static const char *const any[] = {"main",      "main_graph", "tflite", "onnx",
+                                    "torch_jit", "tf2onnx",    NULL};
+  uint32_t i;
+  for (i = 0; any[i]; i++)
+    if (!strcmp(name, any[i]))
+      return 1;
+  return 0;
+}
+
 void net_name(const char *model, const vram_graph *g, char *to) {
+  const vram_file_format kind = model_sniff(model);
   char from[256];
   const char *base = strrchr(model, '/');
   char *c;
   if (*to)
     return;
-  if (g->name_len)
-    snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name);
-  else
+  snprintf(from, sizeof from, "%.*s", (int)g->name_len, g->name_len ? g->name : "");
+  if (!*from || ((kind == VRAM_FILE_TFLITE || kind == VRAM_FILE_ONNX) && net_name_is_any(from)))
     snprintf(from, sizeof from, "%s", base ? base + 1 : model);
   c = strrchr(from, '.');
-  if (c && !strcmp(c, ".vram"))
+  if (c && (!strcmp(c, ".vram") || !strcmp(c, ".tflite") || !strcmp(c, ".onnx")))
     *c = 0;
   cmd_identifier(from, to + 4, 41);
   if (to[4] >= 'A' && to[4] <= 'z')
@@ -273,20 +323,29 @@ static int net_plan(net_job *n) {
     if (!n->scratch)
       return cmd_no_memory();
     if (vram_net_plan(&n->net, &n->banks.o, n->scratch, bytes, &e))
-      return e.code == VRAM_ERR_LIMIT
-                 ? (cmd_say("%s: its buffers do not fit the banks", n->path), TOO_LARGE)
-                 : net_error(n, &e);
+      return e.code == VRAM_ERR_LIMIT ? net_banks_too_large(&n->banks, &n->net, n->path, &e)
+                                      : net_error(n, &e);
   }
   return FITS;
 }
 
 /* ---- output ---- */
 
-/* A row of the table: name, op, then 10 numbers. */
-#define NET_HEAD "%-16s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n"
+/* A row of the table: width of names, name, op, then 10 numbers. */
+#define NET_HEAD "%-*s %-21s %5s %5s %5s %9s %12s %9s %9s %9s %9s %9s\n"
 #define NET_ROW                                                                                    \
-  "%-16s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64        \
+  "%-*s %-21s %5" PRIu64 " %5" PRIu64 " %5" PRIu64 " %9" PRIu64 " %12" PRIu64 " %9" PRIu64         \
   " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %9" PRIu64 "\n"
+
+/* Columns for the longest name of a line. */
+static int net_name_width(const vram_net *net) {
+  size_t most = 16;
+  uint32_t i;
+  for (i = 0; i + 1 < net->nline; i++) /* END has none */
+    if (strlen(net->line[i].y) > most)
+      most = strlen(net->line[i].y);
+  return (int)most;
+}
 
 /* `name (OP)` */
 static const char *net_line_name(const vram_net_line *l, char *to, size_t cap) {
@@ -319,16 +378,17 @@ static uint64_t net_accesses(const vram_net *net, uint32_t k) {
 /* Where each buffer lies, and what is read and written in each memory. */
 static void net_banks_text(const net_job *n) {
   const vram_net *const net = &n->net;
+  const int width = net_name_width(net);
   uint32_t i;
-  printf("\n%s%-16s %12s %9s %9s %12s%s\n", cmd_bold, "buffer", "bank", "offset", "bytes",
+  printf("\n%s%-*s %12s %9s %9s %12s%s\n", cmd_bold, width, "buffer", "bank", "offset", "bytes",
          "accesses", cmd_plain);
   for (i = 0; i < net->nline; i++) {
     const vram_net_line *const l = net->line + i;
     if (l->owner == i && l->accesses)
-      printf("%-16s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", l->y, n->banks.name[l->bank],
-             l->offset, net->buffer[l->buffer].bytes, l->accesses);
+      printf("%-*s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", width, l->y,
+             n->banks.name[l->bank], l->offset, net->buffer[l->buffer].bytes, l->accesses);
     if (l->scratch_buffer != VRAM_NO_BUFFER)
-      printf("%-16s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", "  its scratch",
+      printf("%-*s %12s %9" PRIu64 " %9" PRIu64 " %12" PRIu64 "\n", width, "  its scratch",
              n->banks.name[l->scratch_bank], l->scratch_offset, l->scratch_bytes,
              2 * l->scratch_bytes);
   }
@@ -375,16 +435,18 @@ static void net_budget(const net_job *n, const char *what, uint64_t bytes, uint6
 static void net_text(const net_job *n) {
   const vram_net *net = &n->net;
   const vram_net_line *l = net->line;
+  const int width = net_name_width(net);
   char name[VRAM_MAX_NAME + 32];
   uint32_t i;
   printf("%s%s%s  %s  batch %" PRIu64 "  buffers aligned to %" PRIu64 "  kernels %s\n\n", cmd_bold,
          net->name, cmd_plain, vram_format_name(l->format), l->n, net->align,
          vram_kernels_name(net->kernels));
-  printf("%s" NET_HEAD "%s", cmd_bold, "line", "op", "h", "w", "c", "params", "MACs", "weights",
-         "flash", "output", "scratch", "live", cmd_plain);
+  printf("%s" NET_HEAD "%s", cmd_bold, width, "line", "op", "h", "w", "c", "params", "MACs",
+         "weights", "flash", "output", "scratch", "live", cmd_plain);
   for (i = 0; i + 1 < net->nline; i++, l++)
-    printf(NET_ROW, l->y, vram_line_name(l->kind), l->height, l->width, l->channels, l->params,
-           l->macs, l->weight_bytes, l->flash_bytes, l->out_bytes, l->scratch_bytes, l->live_bytes);
+    printf(NET_ROW, width, l->y, vram_line_name(l->kind), l->height, l->width, l->channels,
+           l->params, l->macs, l->weight_bytes, l->flash_bytes, l->out_bytes, l->scratch_bytes,
+           l->live_bytes);
   printf("\n%-16s %12" PRIu64 "\n", "parameters", net->params);
   printf("%-16s %12" PRIu64 "\n", "MACs", net->macs);
   printf("%-16s %12" PRIu64 " bytes\n", "weights", net->weight_bytes);
@@ -408,6 +470,8 @@ static void net_text(const net_job *n) {
   printf("%-16s %12" PRIu64 " bytes, arena and state\n", "SRAM", net_sram(n));
   if (n->banks.o.nbank > 1)
     net_banks_text(n);
+  if (n->roms.o.nbank)
+    net_roms_text(&n->roms);
   if (n->has_flash || n->has_sram)
     printf("\n");
   if (n->has_flash)
@@ -488,6 +552,8 @@ static void net_json(const net_job *n) {
              net_accesses(net, i));
     printf("],\"banks_proven\":%s", net->arena.proven ? "true" : "false");
   }
+  if (n->roms.o.nbank)
+    net_roms_json(&n->roms);
   if (n->tflm.count) {
     printf(",\"tflm\":{\"head_bytes\":%" PRIu64, n->tflm.head_bytes);
     for (i = 0; i < n->tflm.count; i++)
@@ -537,11 +603,18 @@ static int net_svg(const net_job *n) {
 /* Its planner has been at work already: what is for ours is refused. */
 static int net_executorch(const net_job *n) {
   if (n->wants_tflm || n->has_format || n->has_kernels || n->align || n->name || n->svg ||
-      n->banks.o.nbank || n->j.ndims)
+      n->banks.o.nbank || n->roms.o.nbank || n->j.ndims)
     return cmd_bad("a program of ExecuTorch takes --flash, --sram, --json and --csv alone", NULL,
                    NULL);
   return executorch_report(n->path, &n->j, n->has_flash ? &n->flash : NULL,
                            n->has_sram ? &n->sram : NULL);
+}
+
+/* Are the arrays of a .tflite file those that the lines count? */
+static int net_is_own_format(const net_job *n) {
+  vram_net_format own = n->net.line->format;
+  return model_sniff(n->path) == VRAM_FILE_TFLITE &&
+         (!n->has_format || (!tflite_format(n->path, &own) && own == n->format));
 }
 
 int net_command(int argc, char **argv) {
@@ -557,8 +630,11 @@ int net_command(int argc, char **argv) {
   n.j.model = n.path;
   if (executorch_is(n.path))
     return net_executorch(&n);
+  if (n.wants_tflm && (n.banks.o.nbank || n.roms.o.nbank))
+    return cmd_bad("TensorFlow Lite Micro has one arena: not with --tflm",
+                   n.banks.o.nbank ? "--bank" : "--rom", NULL);
   if (n.wants_tflm)
-    return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
+    return tflm_report(n.path, &n.j, &n.tflm_options);
   status = model_read(n.path, &n.j, &text, &len);
   if (!status && net_is_lines(n.path, text, len)) {
     status = net_lines(&n, text, len);
@@ -567,8 +643,10 @@ int net_command(int argc, char **argv) {
     status = net_model(&n, text, len);
   if (!status)
     status = net_plan(&n);
+  if (!status && n.roms.o.nbank)
+    status = net_roms_place(&n.roms, &n.banks, &n.net, n.path, net_is_own_format(&n));
   if (!status)
-    status = tflm_find(n.path, n.kernels, &n.tflm);
+    status = tflm_find(n.path, &n.tflm_options, &n.tflm);
   if (!status) {
     if (n.j.json)
       net_json(&n);
@@ -580,6 +658,7 @@ int net_command(int argc, char **argv) {
       status = net_svg(&n);
     status = status ? status : net_fits(&n) ? FITS : TOO_LARGE;
   }
+  net_roms_end(&n.roms);
   free(n.scratch);
   free(n.memory);
   model_unload(&n.l);

@@ -15,6 +15,42 @@ typedef struct net_banks {
 /* One more; 0: error printed. */
 int net_bank(net_banks *b, const char *v);
 
+/* Says by how much the buffers do not fit them: what vram_net_plan left with VRAM_ERR_LIMIT. */
+int net_banks_too_large(const net_banks *b, const vram_net *net, const char *path,
+                        const vram_error *err);
+/* Are they one name? Macros and sections do not know capitals from other letters. */
+int net_same_name(const char *a, const char *b);
+
+/* Memories of constants, the fastest first: NAME=SIZE[:FROM]. */
+typedef struct rom_constant { /* of a line, or of an operator of a .tflite file */
+  char name[96];
+  uint32_t number; /* of that line or operator */
+  uint32_t memory;
+  uint64_t bytes, accesses;
+} rom_constant;
+
+typedef struct net_roms {
+  vram_rom_options o;
+  char name[VRAM_ARENA_BANKS][16], from[VRAM_ARENA_BANKS][16];
+  rom_constant *constant;
+  uint32_t count, unit; /* arrays are aligned to so many bytes */
+  vram_rom rom;
+} net_roms;
+
+/* One more; 0: error printed. */
+int net_rom(net_roms *r, const char *v);
+/* Behind all options: is what is copied anywhere? Not FITS: message printed. */
+int net_roms_check(net_roms *r, const net_banks *b);
+/* The memory of each constant: of the arrays that emit --weights writes (of_file), or as the lines
+   count them. Not FITS: message printed. net_roms_end in any case. */
+int net_roms_place(net_roms *r, const net_banks *b, const vram_net *net, const char *path,
+                   int of_file);
+int net_roms_add(net_roms *r, const char *name, uint32_t number, const vram_net_line *l,
+                 uint64_t bytes);
+void net_roms_end(net_roms *r);
+void net_roms_text(const net_roms *r);
+void net_roms_json(const net_roms *r);
+
 /* Which of count names v is, in whatever case; -1: error printed. */
 int net_choice(const char *what, const char *v, const char *(*name)(uint32_t), uint32_t count);
 /* The name of a model's network: what to has already, the model's, or the file's. */
@@ -40,12 +76,14 @@ typedef struct tflm_arenas {
 } tflm_arenas;
 
 /* emit --weights: constants of a .tflite file as arrays. Not FITS: message printed. */
-int weights_write(const char *path, const char *model, const vram_net *net, const char *upper);
+int weights_write(const char *path, const char *model, const vram_net *net, const char *upper,
+                  const net_roms *roms);
+/* How many bytes those arrays are. */
+int weights_count(const char *model, const vram_net *net, net_roms *roms);
 
-int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to);
+int tflm_find(const char *path, const vram_tflm_options *o, tflm_arenas *to);
 /* estimate --embedded --tflm: with its parts. */
-int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
-                vram_tflm_version version);
+int tflm_report(const char *path, const job *j, const vram_tflm_options *o);
 
 /* A program of ExecuTorch (.pte): what it has planned; budgets NULL: none. */
 int executorch_is(const char *path);

@@ -546,14 +546,13 @@ int pipeline_fit(int argc, char **argv) {
   if (!status && p.model)
     status = pipeline_sizes(&p);
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   if (!status && p.model)
     status = size_search(&p, &n);
   if (!status && p.model && !knows_calls(&p))
     status = USAGE;
   if (!status && p.model)
     status = size_try(&p, n ? n : 1, &fits);
-  cmd_stop_end();
   cmd_progress_end();
   if (!status && p.model)
     print_fit(&p, n);

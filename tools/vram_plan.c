@@ -607,7 +607,7 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
   d.l = l;
   o.planner = VRAM_PLANNER_PLAIN;
   cmd_progress(planning, 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   status = make_plan(p, &c->c, &o, &d.plain);
   o = p->o;
   o.budget_bytes = 1;
@@ -641,7 +641,6 @@ static int print_budgets(plan_job *p, const plan_chain *c, loaded *l) {
     last = s.s.peak_bytes;
     free(s.memory);
   }
-  cmd_stop_end();
   if (!status && i <= BUDGETS)
     printf("stopped: larger budgets have no plan yet\n");
   planned_end(&d);
@@ -979,9 +978,8 @@ int plan_command(int argc, char **argv) {
     status = print_budgets(&p, &c, model ? &l : NULL);
   else if (!status) {
     cmd_progress(planning, 0);
-    cmd_stop_begin();
+    cmd_stoppable();
     status = plan_all(&d);
-    cmd_stop_end();
     cmd_progress_end();
   }
   if (!status && p.j.svg)

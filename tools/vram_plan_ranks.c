@@ -6,8 +6,10 @@ enum { RANKS = 8 }; /* classes of equal ones that are planned for, at most */
 
 typedef struct rank_plan {
   job *j;
-  loaded l;          /* of the rank that is planned for, with its plan */
-  vram_report every; /* with every layer checkpointed */
+  loaded l;                     /* of the rank that is planned for, with its plan */
+  loaded shown_l;               /* of a pipeline: of the rank whose figures are printed, */
+  vram_planned_step shown_plan; /* and its plan */
+  vram_report every;            /* with every layer checkpointed */
   int has_every;
   uint64_t every_cost;
   char *nodes;             /* as --checkpoint-nodes takes them */
@@ -30,12 +32,16 @@ typedef struct stage_plan { /* of a pipeline: for one rank of a stage, or of sev
   int feasible;
 } stage_plan;
 
+static void loaded_end(loaded *l, vram_planned_step *plan) {
+  if (plan->memory)
+    vram_step_plan_free(plan, &model_allocator);
+  memset(plan, 0, sizeof *plan);
+  model_unload(l);
+  memset(l, 0, sizeof *l);
+}
+
 static void rank_plan_end(rank_plan *p) {
-  if (p->j->planned.memory)
-    vram_step_plan_free(&p->j->planned, &model_allocator);
-  memset(&p->j->planned, 0, sizeof p->j->planned);
-  model_unload(&p->l);
-  memset(&p->l, 0, sizeof p->l);
+  loaded_end(&p->l, &p->j->planned);
   free(p->nodes);
   p->nodes = NULL;
 }
@@ -170,6 +176,13 @@ static int was_tried(const rank_plan *p, uint32_t rank) {
   return i < p->ntried;
 }
 
+/* That of a rank whose plan is not needed: the smallest budget may be left open. */
+static int plan_other(rank_plan *p, const char *text, size_t len, uint32_t rank) {
+  const int before = cmd_hush(1), status = plan_rank(p, text, len, rank);
+  cmd_hush(before);
+  return cmd_stopped() ? FITS : status;
+}
+
 /* The smallest budget of those that were not planned for. */
 static int smallest_of_others(rank_plan *p, const char *text, size_t len) {
   job at = *p->j;
@@ -183,7 +196,7 @@ static int smallest_of_others(rank_plan *p, const char *text, size_t len) {
   other.smallest = p->smallest;
   for (i = 0; i < p->nof && !status && !cmd_stopped(); i++)
     if (!was_tried(p, p->of[i]))
-      status = plan_rank(&other, text, len, p->of[i]);
+      status = plan_other(&other, text, len, p->of[i]);
   p->smallest = other.smallest;
   rank_plan_end(&other);
   return status;
@@ -204,7 +217,26 @@ static int plan_stage(rank_plan *p, const char *text, size_t len, uint32_t rank,
   to->units = q->nunit;
   to->cost = q->cost - q->cost_plain;
   to->feasible = q->feasible;
+  if (rank == p->shown) {
+    loaded_end(&p->shown_l, &p->shown_plan);
+    p->shown_l = p->l;
+    p->shown_plan = p->j->planned;
+    memset(&p->l, 0, sizeof p->l);
+    memset(&p->j->planned, 0, sizeof p->j->planned);
+  }
   return FITS;
+}
+
+/* The rank whose figures are shown is in place of the last one. */
+static void shown_back(rank_plan *p) {
+  rank_plan_end(p);
+  p->l = p->shown_l;
+  p->j->planned = p->shown_plan;
+  p->j->o.checkpoint = p->shown_plan.range;
+  p->j->o.ncheckpoint = p->shown_plan.nrange;
+  p->j->at_rank = p->j->parallel.rank = p->shown;
+  memset(&p->shown_l, 0, sizeof p->shown_l);
+  memset(&p->shown_plan, 0, sizeof p->shown_plan);
 }
 
 /* What is planned for all stages is in place of what was planned for the last one. */
@@ -255,19 +287,14 @@ static int stages_plan(rank_plan *p, const char *text, size_t len, stage_plan *a
       break;
     status = plan_stage(p, text, len, p->fuller, fuller);
   }
-  for (i = 0; i < p->nof && !status && !cmd_stopped();
-       i++) { /* the smallest budget of those that are left */
-    stage_plan other;
-    memset(&other, 0, sizeof other);
-    if (at[p->of[i] / each].rank != p->of[i])
-      status = plan_stage(p, text, len, p->of[i], &other);
-    free(other.nodes);
-  }
-  if (!status) /* whose figures are shown */
-    status = plan_rank(p, text, len, p->shown);
-  if (!status && cmd_stopped()) /* not with its plan, which may be another one now */
-    p->j->planned.report = p->shown_report;
-  return status ? status : stages_join(p, at, n);
+  for (i = 0; i < p->nof && !status && !cmd_stopped(); i++)
+    if (at[p->of[i] / each].rank != p->of[i]) /* the smallest budget of those that are left */
+      status = plan_other(p, text, len, p->of[i]);
+  if (status)
+    return status;
+  shown_back(p);
+  p->j->planned.report = p->shown_report; /* with the plans of all stages */
+  return stages_join(p, at, n);
 }
 
 static int plan_pipeline(rank_plan *p, const char *text, size_t len) {
@@ -281,6 +308,7 @@ static int plan_pipeline(rank_plan *p, const char *text, size_t len) {
   for (i = 0; i < n; i++)
     free(at[i].nodes);
   free(at);
+  loaded_end(&p->shown_l, &p->shown_plan);
   return status;
 }
 
@@ -290,7 +318,7 @@ static int plan_ranks(rank_plan *p, const char *text, size_t len) {
   p->one = p->j->rank_given && !p->j->all_ranks;
   if (p->j->parallel.pp > 1 && !p->one) {
     status = plan_pipeline(p, text, len);
-    return status ? status : every_layer(p);
+    return status || cmd_stopped() ? status : every_layer(p);
   }
   p->fuller = p->j->at_rank;
   status = p->one ? FITS : ranks_fullest(p->j, text, len, &p->fuller);
@@ -307,7 +335,7 @@ static int plan_ranks(rank_plan *p, const char *text, size_t len) {
     status = smallest_of_others(p, text, len);
   p->calls = p->j->planned.nrange;
   p->units = p->j->planned.nunit;
-  return status ? status : every_layer(p);
+  return status || cmd_stopped() ? status : every_layer(p);
 }
 
 /* ---- output ---- */
@@ -401,10 +429,9 @@ int plan_ranks_command(job *j, char *text, size_t len) {
   memset(&p, 0, sizeof p);
   p.j = j;
   cmd_progress("vram plan: planning", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   if (!status)
     status = plan_ranks(&p, text, len);
-  cmd_stop_end();
   cmd_progress_end();
   if (!status) {
     if (j->json)

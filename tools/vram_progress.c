@@ -7,7 +7,11 @@
 
 static const char *volatile doing; /* NULL: nothing */
 static volatile sig_atomic_t seconds, limit, is_shown, is_stopped;
-static int doing_depth, stop_depth; /* begun inside one that has not ended */
+static int doing_depth; /* begun inside one that has not ended */
+static int is_stoppable;
+static const char *volatile stopping;
+enum { HALF = 4 }; /* files that a command writes at a time, at most */
+static const char *volatile half[HALF];
 
 /* n in decimal, from where the result points on. */
 static char *digits(char *end, unsigned n) {
@@ -84,34 +88,71 @@ void cmd_progress_over(void) {
   is_shown = 0;
 }
 
+/* The program ends by the signal, as others do: what is half written goes, and it says so. */
+static void end(int number) {
+  int i;
+  doing = NULL;
+  if (is_shown)
+    put("\r\033[K", 4);
+  for (i = 0; i < HALF; i++)
+    if (half[i])
+      unlink(half[i]);
+  put("vram ", 5);
+  put(stopping, strlen(stopping));
+  put(": ended before there was a result\n", 34);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
 static void stop(int number) {
-  (void)number;
+  if (is_stopped) /* the second one */
+    end(number);
   is_stopped = 1;
 }
 
-void cmd_stop_begin(void) {
+/* of the terminal, and of what limits a program's time; not if ignored, as in the background */
+static const int interrupts[] = {SIGINT, SIGTERM};
+
+static void on_interrupts(void (*handler)(int)) {
   struct sigaction action, before;
-  if (stop_depth++ || is_stopped || sigaction(SIGINT, NULL, &before) ||
-      before.sa_handler == SIG_IGN)
-    return; /* ignored: in the background */
-  memset(&action, 0, sizeof action);
-  action.sa_handler = stop;
-  action.sa_flags = (int)(SA_RESTART | SA_RESETHAND); /* the second one ends it */
-  sigaction(SIGINT, &action, NULL);
+  size_t i;
+  for (i = 0; i < sizeof interrupts / sizeof *interrupts; i++) {
+    if (sigaction(interrupts[i], NULL, &before) || before.sa_handler == SIG_IGN)
+      continue;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    sigaction(interrupts[i], &action, NULL);
+  }
 }
 
-void cmd_stop_end(void) {
-  struct sigaction now;
-  if (!--stop_depth && !sigaction(SIGINT, NULL, &now) && now.sa_handler == stop)
-    signal(SIGINT, SIG_DFL);
+void cmd_interrupts(const char *command) {
+  stopping = command;
+  on_interrupts(end);
+}
+
+void cmd_half(const char *path, const char *gone) {
+  int i;
+  for (i = 0; i < HALF && half[i] != gone; i++)
+    ;
+  if (i < HALF)
+    half[i] = path;
+}
+
+/* From the first search on: when it has ended its result is still to be printed. */
+void cmd_stoppable(void) {
+  if (!is_stoppable)
+    on_interrupts(stop);
+  is_stoppable = 1;
 }
 
 int cmd_stopped(void) { return is_stopped; }
 
 #else
 
-void cmd_stop_begin(void) {}
-void cmd_stop_end(void) {}
+void cmd_interrupts(const char *command) { (void)command; }
+void cmd_half(const char *path, const char *gone) { (void)path, (void)gone; }
+void cmd_stoppable(void) {}
 int cmd_stopped(void) { return 0; }
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}

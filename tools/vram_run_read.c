@@ -215,6 +215,76 @@ static run_step *run_steps(const run_section *r, const run_places *p, const run_
   return first;
 }
 
+/* Is it the CUDA runtime's, as one that is linked statically has it, or a template of its header,
+   `cudaError cudaMalloc<float>`? */
+static int run_of_runtime(const run_step *s) {
+  static const char *const names[] = {
+      "cudaMalloc",        "cudaMallocPitch",   "cudaMalloc3D",
+      "cudaMallocArray",   "cudaMalloc3DArray", "cudaMallocMipmappedArray",
+      "cudaMallocManaged", "cudaMallocHost",    "cudaHostAlloc",
+      "cudaHostRegister",  "cudaMallocAsync",   "cudaMallocFromPoolAsync"};
+  const char *name = s->function;
+  size_t n, i;
+  if (s->file && !strcmp(run_base(s->file), "cuda_runtime.h"))
+    return 1;
+  if (!name || !s->module)
+    return 0;
+  if (!strncmp(name, "libcudart_static_", 17))
+    return 1;
+  name += strncmp(name, "cudaError ", 10) ? 0 : 10;
+  n = strcspn(name, "<");
+  if (name[n] && name[strlen(name) - 1] != '>')
+    return 0;
+  n -= n > 5 && !strncmp(name + n - 5, "_ptsz", 5) ? 5 : 0;
+  for (i = 0; i < sizeof names / sizeof *names; i++)
+    if (n == strlen(names[i]) && !strncmp(name, names[i], n))
+      return 1;
+  return 0;
+}
+
+/* Of the headers of thrust and CUB? Who used them is meant. */
+static int run_of_headers(const run_step *s) {
+  return s->file && (strstr(s->file, "/thrust/") || strstr(s->file, "/cub/"));
+}
+
+static void run_free_steps(run_step *s) {
+  while (s) {
+    run_step *next = s->outer;
+    free(s);
+    s = next;
+  }
+}
+
+/* Who called: the frames of Python, and of the others as many as are wanted, from the first that is
+   neither the runtime's nor, if there is one, of thrust. NULL: no memory, or no frames. */
+static run_step *run_steps_of(const run_section *r, const run_places *p, const run_frame *f,
+                              uint32_t n, uint32_t wanted) {
+  run_step *first = NULL, **end = &first, **native, *from, *s;
+  uint32_t k;
+  for (k = 0; k < n; k++) {
+    *end = run_steps(r, p, &f[k]);
+    for (; *end; end = &(*end)->outer)
+      (*end)->frame = k;
+  }
+  for (native = &first; *native && !(*native)->module; native = &(*native)->outer)
+    ;
+  for (from = *native; from && run_of_runtime(from); from = from->outer)
+    ;
+  for (s = from; s && (run_of_runtime(s) || run_of_headers(s)); s = s->outer)
+    ;
+  from = s ? s : from;
+  while (from && *native != from) {
+    s = *native;
+    *native = s->outer;
+    free(s);
+  }
+  for (end = native; *end && (*end)->frame - (*native)->frame < wanted; end = &(*end)->outer)
+    ;
+  run_free_steps(*end);
+  *end = NULL;
+  return first;
+}
+
 typedef struct run_line {
   char text[2048];
   size_t n;
@@ -243,6 +313,11 @@ static void run_put_place(run_line *l, const run_step *s) {
   run_put(l, number);
 }
 
+/* In the text, functions of the C++ library and of thrust say nothing about who called. */
+static int run_of_library(const run_step *s) {
+  return run_of_headers(s) || (s->file && strstr(s->file, "/include/c++/"));
+}
+
 /* The function, then its callers: those of Python, or where none is the others. */
 static const char *run_callers(const run_step *s) {
   static run_line l;
@@ -253,6 +328,8 @@ static const char *run_callers(const run_step *s) {
   if (s && s->function)
     run_put(&l, s->function);
   for (c = s ? s->outer : NULL; c && (c->module == NULL) == python; c = c->outer) {
+    if (run_of_library(c))
+      continue;
     run_put(&l, " < ");
     if ((c->file && c->line) || !c->function) {
       run_put_place(&l, c);
@@ -318,6 +395,8 @@ static const char *run_caller_files(const run_step *s) {
   l.n = 0;
   l.text[0] = 0;
   for (c = s->outer; c && (c->module == NULL) == (s->module == NULL); c = c->outer) {
+    if (run_of_library(c))
+      continue;
     run_put(&l, c->file ? c->file : "");
     run_put(&l, "\n");
   }
@@ -374,14 +453,15 @@ static void run_merge(vram_ledger *l) {
   free(same);
 }
 
-/* Owners get the names of their places; the report of a failed allocation, too. */
-static void run_names(run_part *part) {
+/* Owners get the names of their places, of as many callers as are wanted; the report of a failed
+   allocation, too. */
+static void run_names(run_part *part, uint32_t wanted) {
   run_section *r = part->section;
   const run_places *p = (const run_places *)(const void *)((char *)r + run_places_at());
   vram_ledger *l = &r->tracker.ledger;
   run_rename *name = (run_rename *)calloc(RUN_OWNERS + 1, sizeof *name);
   run_line line;
-  uint32_t i, k, n = 0;
+  uint32_t i, n = 0;
   memset(run_files, 0, sizeof run_files);
   run_first = l->owner;
   part->report = r->report;
@@ -391,12 +471,7 @@ static void run_names(run_part *part) {
       symbols_ask(run_module_of(r, p, &p->frame[i]), p->frame[i].at);
   for (i = 1; name && part->step && i <= RUN_OWNERS && i <= l->options.owners; i++) {
     vram_owner *w = &l->owner[i];
-    run_step *first = NULL, **end = &first;
-    for (k = 0; k < p->owner[i].n; k++) {
-      *end = run_steps(r, p, &p->frame[p->owner[i].first + k]);
-      while (*end)
-        end = &(*end)->outer;
-    }
+    run_step *first = run_steps_of(r, p, &p->frame[p->owner[i].first], p->owner[i].n, wanted);
     part->step[i] = first;
     if (!first || !w->file)
       continue;
@@ -410,6 +485,10 @@ static void run_names(run_part *part) {
     if (first->file && first->line) {
       w->file = first->file;
       w->line = first->line;
+    } else if (first->module && first->at != p->frame[p->owner[i].first].at) {
+      line.n = 0;
+      run_put_place(&line, first);
+      w->file = symbols_keep(line.text);
     }
     w->function = run_callers(first);
     run_files[i] = run_caller_files(first);
@@ -478,7 +557,7 @@ int run_open(const run_state *s, uint32_t i, run_part *p, int *status) {
     if (run_read(s, i, r, &o)) {
       p->section = r;
       p->running = run_alive(s, i, r);
-      run_names(p);
+      run_names(p, s->file.stack);
       return 1;
     }
     (void)nanosleep(&moment, NULL);
@@ -493,13 +572,8 @@ int run_open(const run_state *s, uint32_t i, run_part *p, int *status) {
 
 void run_close(run_part *p) {
   uint32_t i;
-  for (i = 0; p->step && i <= RUN_OWNERS; i++) {
-    run_step *s = p->step[i], *next;
-    for (; s; s = next) {
-      next = s->outer;
-      free(s);
-    }
-  }
+  for (i = 0; p->step && i <= RUN_OWNERS; i++)
+    run_free_steps(p->step[i]);
   free(p->step);
   free(p->section);
   memset(p, 0, sizeof *p);

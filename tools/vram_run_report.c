@@ -139,8 +139,8 @@ static void run_text_process(FILE *f, const run_part *p) {
               cmd_human(l->kind[i].current), cmd_human(l->kind[i].peak),
               cmd_human(l->kind[i].allocated), cmd_human(l->kind[i].freed));
   peak = run_peak(l, &n);
-  if (n)
-    fprintf(f, "  at the peak, %s\n", cmd_human(l->peak_bytes));
+  if (n || !peak)
+    fprintf(f, "  at the peak, %s%s\n", cmd_human(l->peak_bytes), peak ? "" : ": out of memory");
   for (i = 0; i < n && i < RUN_TOP / 2; i++) {
     fprintf(f, "    %12s", cmd_human(peak[i].at_peak));
     run_text_owner(f, &peak[i]);
@@ -168,6 +168,11 @@ static void run_text_process(FILE *f, const run_part *p) {
   if (r->tracker.graph_nodes)
     fprintf(f, "  captured into graphs, not counted: %" PRIu64 " allocations, %s\n",
             r->tracker.graph_nodes, cmd_human(r->tracker.graph_bytes));
+  if (r->names_lost || r->tags_lost)
+    fprintf(f,
+            "  ranges of NVTX: %" PRIu32 " names found no room, %" PRIu32
+            " callers are not told apart by range\n",
+            r->names_lost, r->tags_lost);
   if (l->lost || r->tracker.lost)
     fprintf(f, "  found no place in the tables: %" PRIu64 " allocations, %s\n",
             l->lost + r->tracker.lost, cmd_human(l->lost_bytes + r->tracker.lost_bytes));
@@ -289,6 +294,8 @@ static void run_json_process(FILE *f, const run_part *p) {
           r->tracker.ipc_bytes, r->tracker.graph_nodes, r->tracker.graph_bytes);
   fprintf(f, ",\"unknown_frees\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"lost_bytes\":%" PRIu64,
           l->unknown_frees, l->lost + r->tracker.lost, l->lost_bytes + r->tracker.lost_bytes);
+  fprintf(f, ",\"range_names_lost\":%" PRIu32 ",\"range_callers_lost\":%" PRIu32, r->names_lost,
+          r->tags_lost);
   fputs(",\"oom_report\":", f);
   if (*p->report)
     cmd_json_text(f, p->report);

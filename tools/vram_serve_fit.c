@@ -94,12 +94,11 @@ int serve_fit(serve *v) {
   if (what == TP && v->o.kv_bytes)
     return cmd_bad("ranks are looked for with a device, not with", "--kv-cache-memory", NULL);
   cmd_progress("vram fit: trying sizes", 0);
-  cmd_stop_begin();
+  cmd_stoppable();
   may = solve(v, what, 0, &failed);
   fits = failed ? 0 : solve(v, what, 1, &failed);
   if (!failed) /* the report is that of the answer */
     failed = holds(v, what, fits ? fits : may ? may : 1, 1) < 0;
-  cmd_stop_end();
   cmd_progress_end();
   if (failed)
     return USAGE;

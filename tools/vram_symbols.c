@@ -35,6 +35,7 @@ struct symbol_module {
   unsigned char id[64];
   uint32_t id_bytes;
   answer *answer;
+  uint32_t *slot;            /* twice cap: answers by the hash of their address, + 1 */
   uint32_t n, cap, resolved; /* answers; those that were looked for */
   uint32_t turn;             /* of the report that looked last */
   struct symbol_module *next;
@@ -77,11 +78,15 @@ const char *symbols_keep(const char *text) {
 }
 
 symbol_module *symbols_of(const char *path, const unsigned char *id, uint32_t id_bytes) {
-  symbol_module *m = symbols_all;
+  symbol_module *m, **at = &symbols_all;
   id_bytes = id_bytes < sizeof m->id ? id_bytes : (uint32_t)sizeof m->id;
-  for (; m; m = m->next)
-    if (!strcmp(m->path, path) && m->id_bytes == id_bytes && !memcmp(m->id, id, id_bytes))
+  for (m = *at; m; at = &m->next, m = *at)
+    if (m->id_bytes == id_bytes && !memcmp(m->id, id, id_bytes) && !strcmp(m->path, path)) {
+      *at = m->next; /* to the front: it is asked for again soon */
+      m->next = symbols_all;
+      symbols_all = m;
       return m;
+    }
   m = (symbol_module *)calloc(1, sizeof *m);
   if (!m)
     return NULL;
@@ -97,28 +102,46 @@ symbol_module *symbols_of(const char *path, const unsigned char *id, uint32_t id
   return m;
 }
 
+/* Where the answer for this address is noted, or will be. */
+static uint32_t *symbols_slot(const symbol_module *m, uint64_t at) {
+  const uint32_t slots = 2 * m->cap;
+  uint32_t i = (uint32_t)(at * UINT64_C(0x9e3779b97f4a7c15) >> 32) % slots;
+  while (m->slot[i] && m->answer[m->slot[i] - 1].at != at)
+    i = (i + 1) % slots;
+  return &m->slot[i];
+}
+
 static answer *symbols_find(const symbol_module *m, uint64_t at) {
-  uint32_t i;
+  const uint32_t i = m->cap ? *symbols_slot(m, at) : 0;
+  return i ? &m->answer[i - 1] : NULL;
+}
+
+/* Room for more answers; 0: no memory. */
+static int symbols_grow(symbol_module *m) {
+  const uint32_t cap = m->cap ? 2 * m->cap : 16;
+  uint32_t *slot = (uint32_t *)calloc(2 * (size_t)cap, sizeof *slot), i;
+  answer *more = slot ? (answer *)realloc(m->answer, cap * sizeof *more) : NULL;
+  if (!more) {
+    free(slot);
+    return 0;
+  }
+  memset(more + m->cap, 0, (cap - m->cap) * sizeof *more);
+  free(m->slot);
+  m->slot = slot;
+  m->answer = more;
+  m->cap = cap;
   for (i = 0; i < m->n; i++)
-    if (m->answer[i].at == at)
-      return &m->answer[i];
-  return NULL;
+    *symbols_slot(m, more[i].at) = i + 1;
+  return 1;
 }
 
 void symbols_ask(symbol_module *m, uint64_t returns_to) {
   const uint64_t at = returns_to - 1;
-  if (!m || symbols_find(m, at))
+  if (!m || symbols_find(m, at) || (m->n == m->cap && !symbols_grow(m)))
     return;
-  if (m->n == m->cap) {
-    const uint32_t cap = m->cap ? 2 * m->cap : 16;
-    answer *more = (answer *)realloc(m->answer, cap * sizeof *more);
-    if (!more)
-      return;
-    m->answer = more;
-    m->cap = cap;
-  }
-  memset(&m->answer[m->n], 0, sizeof m->answer[0]);
-  m->answer[m->n++].at = at;
+  m->answer[m->n].at = at;
+  *symbols_slot(m, at) = m->n + 1;
+  m->n++;
 }
 
 /* ---- ELF files */
@@ -226,24 +249,50 @@ static int elf_has_lines(const elf_file *f) {
   return elf_section(f, ".debug_line") || elf_section(f, ".zdebug_line");
 }
 
+static int by_address(const void *a, const void *b) {
+  const uint64_t x = (*(answer *const *)a)->at, y = (*(answer *const *)b)->at;
+  return (x > y) - (x < y);
+}
+
+/* The answers from m->resolved on in the order of their addresses, for free(); NULL: no memory. */
+static answer **symbols_sorted(symbol_module *m) {
+  const uint32_t n = m->n - m->resolved;
+  answer **list = (answer **)malloc((n + (size_t)1) * sizeof *list);
+  uint32_t k;
+  for (k = 0; list && k < n; k++)
+    list[k] = &m->answer[m->resolved + k];
+  if (list)
+    qsort(list, n, sizeof *list, by_address);
+  return list;
+}
+
 /* The functions that the addresses without one lie in. */
 static void elf_functions(const elf_file *f, symbol_module *m) {
   const char *table = elf_section(f, ".symtab") ? ".symtab" : ".dynsym";
   uint64_t bytes, text_bytes, i;
   char *raw = elf_section_bytes(f, table, &bytes),
        *text = elf_section_bytes(f, *(table + 1) == 's' ? ".strtab" : ".dynstr", &text_bytes);
-  uint32_t k;
-  for (i = 0; raw && text && i + sizeof(Elf64_Sym) <= bytes; i += sizeof(Elf64_Sym)) {
+  answer **const list = symbols_sorted(m);
+  const uint32_t n = m->n - m->resolved;
+  uint32_t k, end;
+  for (i = 0; list && raw && text && i + sizeof(Elf64_Sym) <= bytes; i += sizeof(Elf64_Sym)) {
     Elf64_Sym s;
     memcpy(&s, raw + i, sizeof s);
     if ((ELF64_ST_TYPE(s.st_info) != STT_FUNC && ELF64_ST_TYPE(s.st_info) != STT_GNU_IFUNC) ||
         s.st_shndx == SHN_UNDEF || s.st_name >= text_bytes || !text[s.st_name])
       continue;
-    for (k = m->resolved; k < m->n; k++)
-      if (m->answer[k].at >= s.st_value && m->answer[k].at - s.st_value < s.st_size &&
-          !m->answer[k].elf)
-        m->answer[k].elf = strdup(text + s.st_name);
+    for (k = 0, end = n; k < end;) { /* the first one that is not before it */
+      const uint32_t middle = k + (end - k) / 2;
+      if (list[middle]->at < s.st_value)
+        k = middle + 1;
+      else
+        end = middle;
+    }
+    for (; k < n && list[k]->at - s.st_value < s.st_size; k++)
+      if (!list[k]->elf)
+        list[k]->elf = strdup(text + s.st_name);
   }
+  free(list);
   free(raw);
   free(text);
 }
@@ -334,6 +383,23 @@ static int debug_by_link(debug_search *d, const elf_file *stripped, const char *
 
 /* ---- lines */
 
+/* In place: of what nvcc makes of a file, addr2line has the file for the host's compiler,
+   /tmp/tmpxft_00001234_00000000-6_NAME.cudafe1.cpp, with the line in NAME.cu. */
+static const char *symbols_file(char *text) {
+  static const char end[] = ".cudafe1.cpp";
+  char *name = strrchr(text, '/'), *tail;
+  name = name ? name + 1 : text;
+  tail = strstr(name, end);
+  if (strncmp(name, "tmpxft_", 7) != 0 || !tail || tail[sizeof end - 1])
+    return text;
+  name = strchr(name, '-');
+  name = name ? strchr(name, '_') : NULL;
+  if (!name || name >= tail)
+    return text;
+  memcpy(tail, ".cu", 4);
+  return name + 1;
+}
+
 /* Address, then function and file:line, twice and more where something was inlined. */
 static void symbols_read(symbol_module *m, char *text) {
   answer *a = NULL;
@@ -360,7 +426,7 @@ static void symbols_read(symbol_module *m, char *text) {
     if (s) {
       s->line = (uint32_t)strtoul(colon + 1, NULL, 10);
       *colon = 0;
-      s->file = symbols_keep(text);
+      s->file = symbols_keep(symbols_file(text));
       s->function = *function == '?' ? NULL : symbols_keep(function);
       *end = s;
       end = &s->outer;
@@ -516,7 +582,7 @@ static void symbols_shorten(char *name) {
   const size_t n = strlen(name);
   char *end = strrchr(name, ')'), *at = end;
   int depth = 0;
-  if (!end || !symbols_may_follow(end + 1) || (n > 10 && !strcmp(name + n - 10, "operator()")))
+  if (!end || !symbols_may_follow(end + 1) || (n >= 10 && !strcmp(name + n - 10, "operator()")))
     return;
   for (; at > name; at--) {
     depth += *at == ')' ? 1 : *at == '(' ? -1 : 0;

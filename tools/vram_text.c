@@ -168,6 +168,12 @@ int cmd_field_is(const field *f, const char *list) {
 
 char cmd_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
+void cmd_upper(const char *s, char *to) {
+  for (; *s; s++)
+    *to++ = (char)(*s >= 'a' && *s <= 'z' ? *s - 32 : *s);
+  *to = 0;
+}
+
 int cmd_is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }

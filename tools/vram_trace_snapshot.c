@@ -85,25 +85,26 @@ static size_t name_len(const datum *name) {
   return i ? i : name->len;
 }
 
-/* "train.py:26 main" */
+/* "train.py:26 main"; the function alone where no file is known, as in most frames of C++ */
 static uint32_t frame_text(trace *t, const datum *frame) {
   const datum *file = trace_get(t, frame, "filename"), *name = trace_get(t, frame, "name");
   char text[300];
-  size_t n, skip;
+  size_t n = 0, skip;
   if (!file || file->type != V_TEXT)
     return 0;
   for (skip = file->len; skip && file->as.s[skip - 1] != '/';)
     skip--;
   t->steps += file->len - skip;
-  n = (size_t)snprintf(text, sizeof text, "%.*s:%" PRId64,
-                       (int)(file->len - skip < 120 ? file->len - skip : 120), file->as.s + skip,
-                       datum_int(trace_get(t, frame, "line"), 0));
+  if (file->len > skip && !datum_is(file, "??"))
+    n = (size_t)snprintf(text, sizeof text, "%.*s:%" PRId64,
+                         (int)(file->len - skip < 120 ? file->len - skip : 120), file->as.s + skip,
+                         datum_int(trace_get(t, frame, "line"), 0));
   if (name && name->type == V_TEXT && name->len) {
     const size_t len = name_len(name);
-    n += (size_t)snprintf(text + n, sizeof text - n, " %.*s", (int)(len < 120 ? len : 120),
-                          name->as.s);
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", n ? " " : "",
+                          (int)(len < 120 ? len : 120), name->as.s);
   }
-  return trace_text(t, text, n);
+  return n ? trace_text(t, text, n) : 0;
 }
 
 /* Who asked: what user_metadata says, else the innermost frame of a Python file outside of torch,

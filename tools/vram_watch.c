@@ -29,9 +29,10 @@ cmd_text help_watch = {
     "free: of every process, and what the driver keeps. '-' (null in JSON): the\n"
     "driver does not say.\n"
     "Keys of the JSON: time (seconds since 1970), driver, cuda, devices [index, mig,\n"
-    "name, uuid, total_bytes, used_bytes, free_bytes, utilization_percent,\n"
-    "temperature_celsius, power_watts, power_limit_watts, error, processes [pid,\n"
-    "type, used_bytes, utilization_percent, memory_utilization_percent,\n"
+    "name, uuid, total_bytes, used_bytes, free_bytes, reserved_bytes (the driver's\n"
+    "part of used_bytes), utilization_percent, temperature_celsius, power_watts,\n"
+    "power_limit_watts, error, processes [pid, type, used_bytes,\n"
+    "utilization_percent, memory_utilization_percent,\n"
     "encoder_percent, decoder_percent, cpu_percent, host_bytes, name, command,\n"
     "user]], error.\n"
     "Environment: VRAM_NVML, the library to open (default: libnvidia-ml.so.1).\n"
@@ -88,6 +89,7 @@ static void watch_json(const watch_state *s) {
     watch_json_number("total_bytes", d->total, 1);
     watch_json_number("used_bytes", d->used, 1);
     watch_json_number("free_bytes", d->free, 1);
+    watch_json_number("reserved_bytes", d->reserved, 1);
     watch_json_number("utilization_percent", d->utilization, 1);
     watch_json_number("temperature_celsius", d->temperature, 1);
     watch_json_number("power_watts", d->power, 1000);
@@ -133,8 +135,12 @@ const char *watch_index(const watch_device *d) {
   return text;
 }
 
-const char *watch_what(const watch_process *p) {
-  return *p->command ? p->command : *p->name ? p->name : "-";
+const char *watch_what(const watch_process *p, int brief) {
+  const char *what = *p->command ? p->command : *p->name ? p->name : "-", *at;
+  for (at = what; brief && *at && *at != ' '; at++)
+    if (*at == '/' && at[1] && at[1] != ' ')
+      what = at + 1;
+  return what;
 }
 
 static void watch_table(const watch_state *s) {
@@ -157,7 +163,7 @@ static void watch_table(const watch_state *s) {
       const watch_process *p = &d->process[k];
       printf("      %-10u%-14.14s%-8s%12s%7s  %s\n", p->pid, *p->user ? p->user : "-",
              watch_types(p->types, 1), watch_bytes(p->used), watch_value(p->busy, "%"),
-             watch_what(p));
+             watch_what(p, 0));
     }
   }
 }

@@ -21,6 +21,7 @@ typedef struct watch_device {
   unsigned index;
   int mig; /* -1: a whole device */
   char name[96], uuid[96], error[96];
+  uint64_t reserved; /* of `used`, what the driver keeps for itself: nvidia-smi leaves it out */
   uint64_t total, used, free, utilization, temperature, power, power_limit; /* milliwatts */
   watch_process *process;
   size_t nprocess;
@@ -81,8 +82,8 @@ const char *watch_bytes(uint64_t b);
 const char *watch_value(uint64_t v, const char *unit);
 const char *watch_index(const watch_device *d);
 const char *watch_types(unsigned types, int brief);
-/* the command line, or the name, or - */
-const char *watch_what(const watch_process *p);
+/* the command line, or the name, or -; brief: without the folder of the program */
+const char *watch_what(const watch_process *p, int brief);
 
 /* Pictures, and keys, until q or so many (s->count). FITS, or why a look failed. */
 int watch_screen(watch_state *s);

@@ -452,7 +452,7 @@ int watch_compare(watch_order order, const watch_device *da, const watch_process
   if (order == WATCH_BY_USER)
     c = strcmp(*a->user ? a->user : "~", *b->user ? b->user : "~");
   else if (order == WATCH_BY_COMMAND)
-    c = strcmp(watch_what(a), watch_what(b));
+    c = strcmp(watch_what(a, 0), watch_what(b, 0));
   else if (order == WATCH_BY_GPU && da->index != db->index)
     c = da->index < db->index ? -1 : 1;
   else if (order == WATCH_BY_GPU)
@@ -517,7 +517,7 @@ static int watch_device_fill(const watch_state *s, const nvml *n, void *handle, 
   m2.version = (unsigned)sizeof m2 | 2U << 24;
   status = NVML_CALL(n, memory_v2, (handle, &m2));
   if (!status)
-    m.total = m2.total, m.free = m2.free;
+    m.total = m2.total, m.free = m2.free, d->reserved = m2.reserved;
   else
     status = NVML_CALL(n, memory, (handle, &m));
   if (!status && m.free <= m.total) /* what one form counts as used leaves out the driver's own */
@@ -552,7 +552,7 @@ static watch_device *watch_add(watch_state *s, unsigned index, int mig) {
   memset(d, 0, sizeof *d);
   d->index = index;
   d->mig = mig;
-  d->total = d->used = d->free = WATCH_UNKNOWN;
+  d->total = d->used = d->free = d->reserved = WATCH_UNKNOWN;
   d->utilization = d->temperature = d->power = d->power_limit = WATCH_UNKNOWN;
   return d;
 }

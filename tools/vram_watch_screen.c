@@ -416,7 +416,7 @@ static void draw_process(screen *c, size_t at) {
   const watch_device *d = c->list[at].device;
   const watch_process *p = c->list[at].process;
   const int is_marked = c->is_selected && at == c->selected;
-  const char *what = watch_what(p);
+  const char *what = watch_what(p, 1);
   size_t k;
   char text[16];
   cells l;

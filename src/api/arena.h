@@ -123,11 +123,46 @@ VRAM_API vram_result vram_arena_verify(const vram_buffer *b, uint32_t n,
    is left. Exact where arena->proven says so: no other set for the first bank has more accesses,
    nor one for the second of what is then left, and so on; and the last bank is as low as it can be.
    Nothing may be pinned. Then vram_arena_verify holds.
-     VRAM_ERR_LIMIT   what is left does not fit the last bank
+     VRAM_ERR_LIMIT   what is left does not fit the last bank, whose bank_bytes is what it would
+                      take; or buffer err->line - 1 fits no bank
      VRAM_ERR_VALUE   a buffer that is pinned or has no lifetime, no banks
      VRAM_ERR_MEMORY  scratch is too small */
 VRAM_API uint64_t vram_arena_spill_bytes(uint32_t n, const vram_arena_options *o);
 VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, uint32_t n,
                                       const vram_arena_options *o, void *scratch,
                                       uint64_t scratch_bytes, vram_arena *arena, vram_error *err);
+
+/* Which memory each of n constants is read from: of several, the fastest first, each takes those
+   with the most accesses that fit (accesses[i]: bytes of constant i that are read), as long as the
+   later ones can hold what is left. All constants are there all the time. Exact where rom->proven
+   says so: no other choice has more accesses in the first memory, nor one for the second of what is
+   then left, and so on. Sizes are rounded up, and it is not, where there are more than 2^24 sums of
+   bytes (64 MiB of multiples of 4), or sums times constants are more than 2^29; and where next to
+   nothing is left free, the search for a way to fit them at all may end before.
+     VRAM_ERR_LIMIT     they do not fit, by rom->over_bytes: all of them, or constant err->line - 1
+                        alone; 0: there are bytes enough, but not for whole constants. Or they are
+                        more than 1,536
+     VRAM_ERR_OVERFLOW  bytes or accesses that add up to more than VRAM_MAX_BYTES
+     VRAM_ERR_VALUE     no memories, an image that is in none, or in one before
+     VRAM_ERR_MEMORY    scratch is too small */
+typedef struct vram_rom_options {
+  uint64_t capacity[VRAM_ARENA_BANKS]; /* bytes; VRAM_MAX_BYTES: without a limit */
+  uint32_t image[VRAM_ARENA_BANKS]; /* RAM that is filled at start: 1 + the memory that keeps what
+                                       is in it, a later one. 0: it keeps that itself */
+  uint32_t nbank;
+} vram_rom_options;
+
+typedef struct vram_rom {
+  uint64_t bytes[VRAM_ARENA_BANKS];       /* of constants that are read from there */
+  uint64_t image_bytes[VRAM_ARENA_BANKS]; /* kept there for other memories */
+  uint64_t accesses[VRAM_ARENA_BANKS];
+  uint64_t over_bytes;
+  int proven;
+} vram_rom;
+
+VRAM_API uint64_t vram_rom_bytes(const uint64_t *bytes, uint32_t n); /* of scratch */
+VRAM_API vram_result vram_rom_place(const uint64_t *bytes, const uint64_t *accesses, uint32_t n,
+                                    const vram_rom_options *o, void *scratch,
+                                    uint64_t scratch_bytes, uint32_t *memory, vram_rom *rom,
+                                    vram_error *err);
 #endif

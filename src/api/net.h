@@ -160,6 +160,8 @@ typedef struct vram_net_line {
   uint64_t params, macs;
   uint64_t weight_bytes;  /* the sum of its arrays, */
   uint64_t flash_bytes;   /* each rounded up to 4, or 8 bytes */
+  uint64_t weight_reads;  /* bytes of them that an inference reads: a weight for each
+                             multiply-accumulate; more than VRAM_MAX_BYTES: VRAM_OVERFLOW */
   uint64_t state_bytes;   /* stays from one inference to the next */
   uint64_t scratch_bytes; /* while the line runs */
   uint64_t live_bytes;    /* all that exists while the line runs, without state */

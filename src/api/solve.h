@@ -10,6 +10,7 @@ typedef struct vram_solve_options {
   const char *dim;     /* NULL: the first dim of the model (the batch) */
   int segments;        /* instead of a dim: the fewest step.checkpoint_segments */
   int rank;            /* instead of a dim: the largest rank of `lora`'s adapters */
+  int calm;            /* 1: look for solution->calm, too: up to log2(fits.value) more replays */
   int64_t most;        /* the largest value tried; 0: 2^31-1 */
   const vram_dim *set; /* other dims */
   uint32_t nset;
@@ -31,11 +32,12 @@ typedef struct vram_trial {
 } vram_trial;
 
 typedef struct vram_solution {
-  vram_trial fits; /* the largest dim that fits; the fewest segments that fit */
-  vram_trial next; /* the next larger dim that the model allows, the next smaller number of
-                      segments: it does not fit. 0: there is none up to `most` */
-  vram_trial calm; /* with step.replay, a dim: fits if its replay gives no cached memory back, else
-                      the largest one found below that whose replay does not */
+  vram_trial fits;   /* the largest dim that fits; the fewest segments that fit */
+  vram_trial next;   /* the next larger dim that the model allows, the next smaller number of
+                        segments: it does not fit. 0: there is none up to `most` */
+  vram_trial calm;   /* with options.calm, step.replay, a dim: fits if its replay gives no cached
+                        memory back, which takes time at each step; else the largest one found below
+                        that whose replay does not */
   vram_trial eights; /* the largest multiple of eight that fits, up to fits.value */
   vram_trial power;  /* the same for powers of two */
   vram_trial least;  /* segments: the number that takes the fewest bytes */

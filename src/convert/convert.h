@@ -54,6 +54,7 @@ typedef struct vram__draft {
 /* draft.c */
 VRAM__FN void *vram__draft_take(vram__draft *d, uint64_t bytes);
 VRAM__FN vram__draft *vram__draft_begin(void *mem, uint64_t bytes, vram_error *e);
+VRAM__FN uint32_t vram__draft_name_len(const char *name, uint32_t len);
 VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_t len);
 VRAM__FN void vram__draft_text(vram__draft *d, const char *z);
 VRAM__FN void vram__draft_letters(vram__draft *d, const char *s, uint32_t n);

@@ -27,11 +27,20 @@ VRAM__FN vram__draft *vram__draft_begin(void *mem, uint64_t bytes, vram_error *e
 
 /* ---- names ---- */
 
+/* Letters of a name without those of what was fused into it: TFLite joins them with `;`. */
+VRAM__FN uint32_t vram__draft_name_len(const char *name, uint32_t len) {
+  uint32_t n = 0;
+  while (n < len && (!n || name[n] != ';'))
+    n++;
+  return n;
+}
+
 /* A name of the text like this one, which no other value has; NULL: no memory. */
 VRAM__FN const char *vram__draft_label(vram__draft *d, const char *name, uint32_t len) {
   enum { TAIL = 12 };
   uint32_t i, n = 0, tries;
   char *to;
+  len = vram__draft_name_len(name, len);
   if (len > VRAM_MAX_NAME - TAIL)
     len = VRAM_MAX_NAME - TAIL;
   to = (char *)vram__draft_take(d, len + TAIL + 2);

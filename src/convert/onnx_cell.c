@@ -236,10 +236,11 @@ VRAM__FN vram_value *vram__onnx_between(vram__onnx_job *m, const vram__onnx_cell
                                         const char *what) {
   char text[VRAM_MAX_NAME];
   const char *label;
-  uint32_t n = 0;
+  uint32_t n = 0, len;
   if (!out)
     return vram__onnx_refuse(m, "no output"), (vram_value *)NULL;
-  vram__text_put(text, sizeof text, &n, out->name, out->len < 200 ? out->len : 200);
+  len = vram__draft_name_len(out->name, out->len);
+  vram__text_put(text, sizeof text, &n, out->name, len < 200 ? len : 200);
   vram__text_puts(text, sizeof text, &n, ".");
   vram__text_puts(text, sizeof text, &n, what);
   label = vram__draft_label(m->d, text, n);

@@ -126,6 +126,9 @@ VRAM_API void vram_cuda_tag_pop(void);
    names another tool (Nsight), or VRAM_CUDA_NO_NVTX is defined for the implementation. For others
    this is an InitializeInjectionNvtx2. 1: NVTX is heard; 0: not a table of NVTX. */
 VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t));
+/* How often the name of a range found no room in VRAM_CUDA_NVTX_BYTES: what is allocated there has
+   the tag of the range around it, or none. */
+VRAM_API uint32_t vram_cuda_nvtx_lost(void);
 
 /* VRAM_CUDA_TAG("weights"); until the end of the scope (C++, and C with GCC or Clang) */
 #define VRAM__CUDA_PASTE_(a, b) a##b

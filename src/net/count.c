@@ -9,8 +9,9 @@ typedef struct vram__netting {
   const vram_net_line *x; /* the one before it, */
   uint32_t at;            /* its number */
   const vram_net_line *kept[VRAM_NET_KEPT];
-  uint32_t nkept; /* and the KEEP lines that it takes */
-  uint64_t held;  /* bytes of what is kept, and of outputs */
+  uint32_t nkept;    /* and the KEEP lines that it takes */
+  uint64_t held;     /* bytes of what is kept, and of outputs */
+  uint64_t elements; /* of the line's matrices */
   uint32_t peak;
   /* ping-pong: the buffer that the value is in, copies of kept values now, and the most of both
      buffers, of the copies, of scratch */
@@ -340,6 +341,7 @@ static uint64_t vram__net_bytes(vram_dtype dtype, uint64_t elements) {
 }
 
 static void vram__net_weights(vram__netting *c, uint64_t elements) {
+  c->elements = vram__sum_or_overflow(c->elements, elements);
   c->l->params = vram__sum_or_overflow(c->l->params, elements);
   vram__net_array(c, vram__net_bytes(vram__net_kinds[c->l->format].weight, elements));
 }
@@ -950,6 +952,28 @@ static int vram__net_totals(vram__netting *c) {
   return 1;
 }
 
+/* Bytes of constants that an inference reads, as TFLite's reference kernels do (integer_ops/conv.h,
+   fully_connected.h): a weight for each multiply-accumulate, and what lies beside it (bias,
+   multiplier, shift) each time that its channel is done. A table gives one entry, an embedding
+   one row, for each element and id; a norm's figures are read at each position. */
+static uint64_t vram__net_weight_reads(const vram__netting *c) {
+  const vram_net_line *const l = c->l;
+  uint64_t times = 1;
+  if (l->kind == VRAM_LINE_EMBEDDING)
+    return vram__net_bytes(vram__net_kinds[l->format].weight, vram__net_elements(l));
+  if (l->kind == VRAM_LINE_ACTIVATION_TABLE)
+    return vram__net_elements(l);
+  if (l->kind == VRAM_LINE_ATTENTION || l->kind == VRAM_LINE_SELF_ATTENTION)
+    times = vram__product_or_overflow(l->n, l->height); /* not what tokens do with one another */
+  else if (l->kind == VRAM_LINE_CUSTOM)
+    times = l->params ? l->macs / l->params : 1;
+  else if (c->elements)
+    times = l->macs / c->elements;
+  else if (l->kind != VRAM_LINE_CONSTANTS)
+    times = vram__mul3(l->n, l->height, l->width);
+  return vram__product_or_overflow(l->weight_bytes, times ? times : 1);
+}
+
 /* The first line: the input. */
 static int vram__net_begin(vram__netting *c) {
   vram_net_line *l = c->l;
@@ -1001,6 +1025,7 @@ static int vram__net_line(vram__netting *c) {
     return 0;
   }
   l->out_bytes = vram__net_bytes(vram__net_kinds[l->format].activation, vram__net_elements(l));
+  l->weight_reads = l->weight_bytes ? vram__net_weight_reads(c) : 0;
   return vram__net_memory(c);
 }
 
@@ -1046,6 +1071,7 @@ VRAM_API vram_result vram_net_count(vram_net *net, vram_error *err) {
     c.at = i;
     c.l = l;
     c.x = i ? l - 1 : NULL;
+    c.elements = 0;
     vram__memory_zero((uint8_t *)l + offsetof(vram_net_line, n),
                       sizeof *l - offsetof(vram_net_line, n));
     if (!vram__net_line(&c))

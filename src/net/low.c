@@ -88,10 +88,10 @@ VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram
 }
 
 /* The first three arguments of a line that says its shape. */
-VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape) {
-  s->line.arg[0] = shape.h;
-  s->line.arg[1] = shape.w;
-  s->line.arg[2] = shape.c;
+VRAM__FN void vram__low_shape_args(vram_net_line *line, vram__hwc shape) {
+  line->arg[0] = shape.h;
+  line->arg[1] = shape.w;
+  line->arg[2] = shape.c;
 }
 
 /* What v becomes: the step's tensor with that layout. */
@@ -139,7 +139,7 @@ VRAM__FN int vram__low_order(vram__low *l, vram__low_value *x, const uint8_t *or
   if (!s)
     return 0;
   s->suffix = "_order";
-  vram__low_shape_args(s, shape);
+  vram__low_shape_args(&s->line, shape);
   x->at = s->out;
   return 1;
 }

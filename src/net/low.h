@@ -94,7 +94,7 @@ typedef struct vram__low {
   vram__low_step *step;
   vram__low_in *in;
   uint32_t *hash; /* of the names of lines */
-  uint32_t ntensor, nstep, nin, max_in;
+  uint32_t ninput, ntensor, nstep, nin, max_in;
   int64_t n;             /* the batch */
   const vram_node *node; /* that is lowered now, for steps and errors; NULL: none */
   uint32_t tensors;      /* its inputs that are no constants, */
@@ -125,7 +125,7 @@ VRAM__FN vram__low_step *vram__low_step_new(vram__low *l, vram_line_kind kind, v
 VRAM__FN int vram__low_read(vram__low *l, vram__low_step *s, uint32_t tensor, vram__hwc shape);
 VRAM__FN vram__low_step *vram__low_layer(vram__low *l, vram_line_kind kind, vram__hwc shape,
                                          uint32_t tensor, vram__hwc in);
-VRAM__FN void vram__low_shape_args(vram__low_step *s, vram__hwc shape);
+VRAM__FN void vram__low_shape_args(vram_net_line *line, vram__hwc shape);
 VRAM__FN int vram__low_gives(vram__low *l, const vram__low_step *s, const vram_value *v,
                              const vram__layout *lay);
 VRAM__FN int vram__low_same(vram__low *l, const vram_value *v, const vram__low_value *x);
@@ -177,4 +177,5 @@ VRAM__FN int vram__low_node(vram__low *l, const vram_node *n);
 /* low_lines.c */
 VRAM__FN vram_net_line *vram__low_line(vram__low *l, vram_line_kind kind, const char *from,
                                        const char *suffix);
+VRAM__FN int vram__low_keep(vram__low *l, uint32_t times);
 VRAM__FN int vram__low_write(vram__low *l, vram__low_step *s);

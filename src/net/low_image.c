@@ -1,21 +1,27 @@
 /* >>net/low_image    lowering: convolutions, pools and interpolation */
 #include "net/low.h"
 
-/* What a node does to the axes behind its channels, one or two of them. */
+/* What a node does to the axes behind its channels, up to three of them: of three the planes lie
+   one below the other. */
 typedef struct vram__low_image {
   uint32_t k, lead; /* how many there are, and the first */
+  int64_t depth;    /* planes of the input, of three axes */
+  const vram_dims *to;
   vram__hwc in, out;
 } vram__low_image;
 
 static vram__hwc vram__low_image_shape(const vram_dims *d, uint32_t lead, uint32_t k) {
-  return vram__hwc_of(d->v[lead], k == 2 ? d->v[lead + 1] : 1, d->v[lead - 1]);
+  return vram__hwc_of(d->v[lead] * (k == 3 ? d->v[lead + 1] : 1), k > 1 ? d->v[lead + k - 1] : 1,
+                      d->v[lead - 1]);
 }
 
 static int vram__low_image_of(vram__low *l, const vram_node *n, uint32_t k, vram__low_image *im) {
-  if (k > 2)
-    return vram__low_refuse(l, "no line has three axes beside the channels (possible: 1d and 2d)");
+  if (k > 3)
+    return vram__low_refuse(l, "no line has more than three axes beside the channels");
   im->k = k;
   im->lead = n->in[0]->d->ndim - k;
+  im->depth = n->in[0]->d->v[im->lead];
+  im->to = n->out[0].d;
   im->in = vram__low_image_shape(n->in[0]->d, im->lead, k);
   im->out = vram__low_image_shape(n->out[0].d, im->lead, k);
   return 1;
@@ -24,19 +30,18 @@ static int vram__low_image_of(vram__low *l, const vram_node *n, uint32_t k, vram
 /* Memory of x as h, w, c. any: a channel may be of several atoms in whatever order. */
 static int vram__low_image_order(vram__low *l, vram__low_value *x, const vram__low_image *im,
                                  int any) {
-  const uint32_t lead = im->lead;
-  uint32_t axes[3];
-  axes[0] = lead;
-  axes[1] = im->k == 2 ? lead + 1 : lead - 1;
-  axes[2] = lead - 1;
+  uint32_t axes[4], i;
+  for (i = 0; i < im->k; i++)
+    axes[i] = im->lead + i;
+  axes[i] = im->lead - 1;
   return vram__low_axes_order(l, x, axes, im->k + 1, any, im->in);
 }
 
-/* Height and width of the output. */
+/* The sizes of the output's axes. */
 static void vram__low_image_resize(vram__layout *y, const vram__low_image *im) {
-  vram__layout_resize(y, im->lead, im->out.h);
-  if (im->k == 2)
-    vram__layout_resize(y, im->lead + 1, im->out.w);
+  uint32_t i;
+  for (i = 0; i < im->k; i++)
+    vram__layout_resize(y, im->lead + i, im->to->v[im->lead + i]);
 }
 
 /* A key with one value, or one for each of k axes. */
@@ -51,7 +56,7 @@ static void vram__low_key(const vram_node *n, uint32_t key, uint32_t k, int64_t 
 
 typedef struct vram__low_conv {
   vram__low_image im;
-  int64_t kernel[2], stride[2], pad[2], dilation[2], output_padding[2];
+  int64_t kernel[3], stride[3], pad[3], dilation[3], output_padding[3];
   int64_t groups;
   int transposed, depthwise, dilated;
   int same; /* padding=same */
@@ -65,7 +70,7 @@ static void vram__low_conv_read(const vram_node *n, vram__low_conv *c) {
   const uint32_t k = c->im.k;
   const int64_t in = c->im.in.c, out = c->im.out.c;
   uint32_t i;
-  for (i = 0; i < 2; i++) {
+  for (i = 0; i < 3; i++) {
     c->kernel[i] = 1;
     c->stride[i] = 1;
     c->pad[i] = 0;
@@ -82,10 +87,10 @@ static void vram__low_conv_read(const vram_node *n, vram__low_conv *c) {
   c->groups = VRAM__INT(n, groups, 1);
   c->transposed = vram__op_is_transposed(n);
   c->depthwise = c->groups > 1 && c->groups == in && !c->transposed;
-  c->dilated = c->dilation[0] != 1 || c->dilation[1] != 1;
+  c->dilated = c->dilation[0] != 1 || c->dilation[1] != 1 || c->dilation[2] != 1;
   c->bias = n->nin > 2 || (n->nin == 1 && VRAM__INT(n, bias, 1));
   c->weights = (uint64_t)(c->transposed ? in * (out / c->groups) : out * (in / c->groups)) *
-               (uint64_t)(c->kernel[0] * c->kernel[1]);
+               (uint64_t)(c->kernel[0] * c->kernel[1] * c->kernel[2]);
 }
 
 /* Whose weights they are. */
@@ -108,8 +113,10 @@ static int vram__low_conv_pad(vram__low *l, const vram_node *n, vram__low_conv *
   vram__low_step *s;
   uint32_t i;
   if (VRAM__INT(n, padding_mode, VRAM__WORD(zeros)) == VRAM__WORD(zeros) ||
-      (!c->pad[0] && !c->pad[1] && !c->same))
+      (!c->pad[0] && !c->pad[1] && !c->pad[2] && !c->same))
     return 1;
+  if (c->im.k == 3)
+    return vram__low_refuse(l, "three axes whose padding is not of zeros: no line does that");
   for (i = 0; i < 2; i++) {
     const int64_t all = c->dilation[i] * (c->kernel[i] - 1);
     low[i] = c->same ? all / 2 : c->pad[i];
@@ -163,10 +170,29 @@ static void vram__low_pair_args(vram__low_step *s, uint32_t *i, const int64_t *p
   s->line.arg[(*i)++] = pair[1];
 }
 
-static void vram__low_padding(vram__low_step *s, vram_net_padding padding, const int64_t *pad) {
-  s->line.padding = padding;
+static void vram__low_padding(vram__low_step *s, const int64_t *pad, int same) {
+  s->line.padding = same               ? VRAM_PADDING_SAME
+                    : pad[0] || pad[1] ? VRAM_PADDING_PAD
+                                       : VRAM_PADDING_VALID;
   s->line.pad_h = pad[0];
   s->line.pad_w = pad[1];
+}
+
+static vram__low_step *vram__low_conv3d_line(vram__low *l, const vram__low_conv *c) {
+  vram__low_step *s = vram__low_layer(l, VRAM_LINE_CONV3D, c->im.out, c->x, c->im.in);
+  uint32_t i, k = 0;
+  if (!s)
+    return NULL;
+  s->line.arg[k++] = c->im.depth;
+  s->line.arg[k++] = c->im.out.c;
+  for (i = 0; i < 3; i++)
+    s->line.arg[k++] = c->kernel[i];
+  for (i = 0; i < 3; i++)
+    s->line.arg[k++] = c->stride[i];
+  s->line.arg[k++] = c->pad[0];
+  s->line.arg[k] = c->bias;
+  vram__low_padding(s, c->pad + 1, c->same);
+  return s;
 }
 
 static vram__low_step *vram__low_conv_line(vram__low *l, const vram__low_conv *c) {
@@ -189,11 +215,7 @@ static vram__low_step *vram__low_conv_line(vram__low *l, const vram__low_conv *c
   if (c->transposed)
     vram__low_pair_args(s, &i, c->output_padding);
   s->line.arg[i] = c->bias;
-  vram__low_padding(s,
-                    c->same                  ? VRAM_PADDING_SAME
-                    : c->pad[0] || c->pad[1] ? VRAM_PADDING_PAD
-                                             : VRAM_PADDING_VALID,
-                    c->pad);
+  vram__low_padding(s, c->pad, c->same);
   return s;
 }
 
@@ -217,8 +239,11 @@ VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n) {
   c.x = x->at;
   if (!vram__low_conv_pad(l, n, &c) || !vram__low_conv_layout(l, &c, &y))
     return 0;
-  if (!c.mine || (c.transposed && (c.dilated || c.groups != 1)))
+  if (!c.mine || ((c.transposed || c.im.k == 3) && (c.dilated || c.groups != 1)) ||
+      (c.transposed && c.im.k == 3))
     s = vram__low_conv_custom(l, n, &c);
+  else if (c.im.k == 3)
+    s = vram__low_conv3d_line(l, &c);
   else
     s = vram__low_conv_line(l, &c);
   return s && vram__low_gives(l, s, n->out, &y);
@@ -227,7 +252,7 @@ VRAM__FN int vram__lower_conv(vram__low *l, const vram_node *n) {
 /* ---- pools and interpolation ---- */
 
 typedef struct vram__low_pool {
-  int64_t kernel[2], stride[2], pad[2];
+  int64_t kernel[3], stride[3], pad[3];
   int possible; /* a line has such windows */
 } vram__low_pool;
 
@@ -239,24 +264,24 @@ static void vram__low_pool_adaptive(const vram__low_image *im, vram__low_pool *p
   p->stride[1] = p->kernel[1];
   p->pad[0] = 0;
   p->pad[1] = 0;
-  p->possible = im->in.h % im->out.h == 0 && im->in.w % im->out.w == 0;
+  p->possible = im->k < 3 && im->in.h % im->out.h == 0 && im->in.w % im->out.w == 0;
 }
 
 static void vram__low_pool_read(const vram_node *n, uint32_t k, vram__low_pool *p) {
-  int64_t dilation[2] = {1, 1};
+  int64_t dilation[3] = {1, 1, 1};
   uint32_t i;
-  for (i = 0; i < 2; i++) {
+  for (i = 0; i < 3; i++) {
     p->kernel[i] = 1;
     p->pad[i] = 0;
   }
   vram__low_key(n, VRAM__KEY_kernel_size, k, 1, p->kernel);
-  p->stride[0] = p->kernel[0];
-  p->stride[1] = p->kernel[1];
+  for (i = 0; i < 3; i++)
+    p->stride[i] = p->kernel[i];
   if (vram__node_list(n, VRAM__KEY_stride, NULL))
     vram__low_key(n, VRAM__KEY_stride, k, 1, p->stride);
   vram__low_key(n, VRAM__KEY_padding, k, 0, p->pad);
   vram__low_key(n, VRAM__KEY_dilation, k, 1, dilation);
-  p->possible = dilation[0] == 1 && dilation[1] == 1;
+  p->possible = k < 3 && dilation[0] == 1 && dilation[1] == 1;
 }
 
 static vram__low_step *vram__low_pool_line(vram__low *l, const vram_node *n, uint32_t x,
@@ -271,11 +296,9 @@ static vram__low_step *vram__low_pool_line(vram__low *l, const vram_node *n, uin
     return NULL;
   vram__low_pair_args(s, &i, p->kernel);
   vram__low_pair_args(s, &i, p->stride);
-  vram__low_padding(s,
-                    VRAM__INT(n, ceil_mode, 0) ? VRAM_PADDING_PAD_CEIL
-                    : p->pad[0] || p->pad[1]   ? VRAM_PADDING_PAD
-                                               : VRAM_PADDING_VALID,
-                    p->pad);
+  vram__low_padding(s, p->pad, 0);
+  if (VRAM__INT(n, ceil_mode, 0))
+    s->line.padding = VRAM_PADDING_PAD_CEIL;
   return s;
 }
 
@@ -322,7 +345,7 @@ VRAM__FN int vram__lower_interpolate(vram__low *l, const vram_node *n) {
   y = x->lay;
   y.loose = 0;
   vram__low_image_resize(&y, &im);
-  if ((mode == VRAM__WORD(nearest) || mode == VRAM__WORD(nearest_exact)) &&
+  if ((mode == VRAM__WORD(nearest) || mode == VRAM__WORD(nearest_exact)) && im.k < 3 &&
       im.out.h % im.in.h == 0 && im.out.w % im.in.w == 0) {
     s = vram__low_layer(l, VRAM_LINE_UPSAMPLE2D, im.out, x->at, im.in);
     if (!s)

@@ -9,11 +9,20 @@ static int vram__low_is_letter(char c) {
   return vram__low_lower(c) >= 'a' && vram__low_lower(c) <= 'z';
 }
 
+/* Where a name begins of which no more than its end is taken: with a word, if one does. */
+static const char *vram__low_end(const char *from) {
+  const uint32_t len = vram__text_len(from);
+  const char *end = from + (len > VRAM__LOW_NAME ? len - VRAM__LOW_NAME : 0), *word;
+  for (word = end; *word && end != from; word++)
+    if (!vram__low_is_letter(word[-1]) && !vram__digit(word[-1]))
+      return word;
+  return end;
+}
+
 /* Letters, digits and _ of the end of a node's name. Returns the length. */
 static uint32_t vram__low_identifier(const char *from, char *to) {
-  const uint32_t len = vram__text_len(from);
   uint32_t n = 0;
-  for (from += len > VRAM__LOW_NAME ? len - VRAM__LOW_NAME : 0; *from; from++) {
+  for (from = vram__low_end(from); *from; from++) {
     const int digit = vram__digit(*from);
     if (digit && !n)
       to[n++] = 'n';
@@ -118,7 +127,7 @@ static const char *vram__low_name_of(const vram__low *l, uint32_t tensor) {
 }
 
 /* The value in hand waits, if anybody wants it: `times` steps still do. */
-static int vram__low_keep(vram__low *l, uint32_t times) {
+VRAM__FN int vram__low_keep(vram__low *l, uint32_t times) {
   vram__low_tensor *t = l->tensor + l->current;
   if (t->kept || (!times && !t->output))
     return 1;
@@ -157,11 +166,8 @@ static int vram__low_shape(vram__low *l, vram__hwc shape) {
                         vram__low_name_of(l, l->current), "_view");
   if (!line)
     return 0;
-  if (line->kind == VRAM_LINE_RESHAPE) {
-    line->arg[0] = shape.h;
-    line->arg[1] = shape.w;
-    line->arg[2] = shape.c;
-  }
+  if (line->kind == VRAM_LINE_RESHAPE)
+    vram__low_shape_args(line, shape);
   l->hand = shape;
   return 1;
 }
@@ -193,7 +199,7 @@ static void vram__low_settle(vram__low *l, vram__low_step *s) {
     return;
   for (i = 3; i < VRAM_NET_ARGS; i++)
     s->line.arg[i] = 0;
-  vram__low_shape_args(s, l->tensor[s->out].shape);
+  vram__low_shape_args(&s->line, l->tensor[s->out].shape);
   s->line.kind = VRAM_LINE_CUSTOM;
   s->how = VRAM__LOW_MANY;
 }

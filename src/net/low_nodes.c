@@ -11,7 +11,9 @@ static void vram__low_store(vram__low *l, const vram_node *n, vram__low_step *s)
     vram__low_value *k = vram__low_constant(l, n->in[i]);
     if (k && !k->noise) {
       params += k->params;
-      bytes += vram__low_weight_bytes(l, k->elements);
+      bytes += vram__kind_rank(n->in[i]->dtype) == 2
+                   ? vram__low_weight_bytes(l, k->elements)
+                   : k->elements * vram__dtype_rows[n->in[i]->dtype].block_bytes; /* indices */
       k->params = 0;
       k->elements = 0;
     }
@@ -27,7 +29,7 @@ VRAM__FN vram__low_step *vram__low_custom(vram__low *l, const vram_node *n, vram
   if (!s)
     return NULL;
   s->how = VRAM__LOW_MANY;
-  vram__low_shape_args(s, shape);
+  vram__low_shape_args(&s->line, shape);
   for (i = 0; i < n->nin; i++) {
     const vram__low_value *x = vram__low_of(l, n->in[i]);
     if (x->kind == VRAM__LOW_TENSOR && !vram__low_read(l, s, x->at, vram__hwc_of(0, 0, 0)))
@@ -264,7 +266,7 @@ static int vram__low_linear(vram__low *l, const vram_node *n, uint32_t in, int m
     s->line.arg[1] = bias != 0;
   } else {
     s->how = VRAM__LOW_MANY;
-    vram__low_shape_args(s, to);
+    vram__low_shape_args(&s->line, to);
     s->line.arg[VRAM__CUSTOM_PARAMS] = (int64_t)bias;
     s->line.arg[VRAM__CUSTOM_BYTES] = (int64_t)vram__low_bias_bytes(l, bias);
     s->line.arg[VRAM__CUSTOM_MACS] = (int64_t)(vram_node_flops(n) / 2);

@@ -104,7 +104,7 @@ static int vram__low_rnn_state(vram__low *l, const vram_node *n, const vram__low
   if (!s)
     return 0;
   s->suffix = "_last";
-  vram__low_shape_args(s, vram__hwc_of(1, 1, r->hidden));
+  vram__low_shape_args(&s->line, vram__hwc_of(1, 1, r->hidden));
   return vram__low_gives(l, s, n->out + 1, &h);
 }
 

@@ -133,7 +133,7 @@ static vram__low_step *vram__low_slice_line(vram__low *l, const vram__low_value 
   *(part == 0 ? &to.h : part == 1 ? &to.w : &to.c) = size;
   s = vram__low_layer(l, VRAM_LINE_SLICE, to, x->at, from);
   if (s)
-    vram__low_shape_args(s, to);
+    vram__low_shape_args(&s->line, to);
   return s;
 }
 
@@ -330,6 +330,6 @@ VRAM__FN int vram__lower_shuffle(vram__low *l, const vram_node *n) {
   s = vram__low_layer(l, VRAM_LINE_TRANSPOSE, shape, x->at, from);
   if (!s)
     return 0;
-  vram__low_shape_args(s, shape);
+  vram__low_shape_args(&s->line, shape);
   return vram__low_gives(l, s, n->out, &y);
 }

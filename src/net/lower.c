@@ -50,6 +50,8 @@ static void vram__low_need(vram__low *l) {
 static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
   const vram_node *n, *found = NULL;
   uint32_t i, k;
+  for (i = 0; i < l->g->nvalue; i++)
+    l->value[i].like_input = 0;
   l->value[v->index].like_input = 1;
   for (n = l->g->first; n; n = n->next) {
     int reads = 0, needed = 0;
@@ -67,30 +69,7 @@ static const vram_node *vram__low_reader(vram__low *l, const vram_value *v) {
   return found;
 }
 
-/* ---- the input ---- */
-
-/* The one input that the outputs need; NULL: an error. */
-static const vram_value *vram__low_only_input(vram__low *l) {
-  const vram_value *v = NULL;
-  uint32_t i;
-  for (i = 0; i < l->g->ninput; i++) {
-    if (!l->value[l->g->input[i]->index].need)
-      continue;
-    if (v) {
-      char name[100];
-      uint32_t len = 0;
-      vram__text_put(name, sizeof name, &len, l->g->input[i]->name, l->g->input[i]->name_len);
-      vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "a second input, ");
-      vram__chain_say(l->err, name);
-      vram__chain_say(l->err, ": a network of lines has one");
-      return NULL;
-    }
-    v = l->g->input[i];
-  }
-  if (!v)
-    vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
-  return v;
-}
+/* ---- the inputs ---- */
 
 /* How its first reader sees the input: the axes in the order of memory, and which is the batch. */
 typedef struct vram__low_view {
@@ -99,7 +78,7 @@ typedef struct vram__low_view {
   int has_batch;
 } vram__low_view;
 
-/* Of an input of three axes the second is the channels, not the last. */
+/* Of an input of three axes, or of five, the second is the channels, not the last. */
 static int vram__low_reads_channels(const vram__op_row *row) {
   switch (row->lower) {
   case VRAM__LOWER_CONV:
@@ -128,7 +107,7 @@ static void vram__low_view_of(const vram_node *n, const vram_dims *d, vram__low_
     v->order[last] = 0;
   } else if (d->ndim == 2 && sequence)
     v->has_batch = 0;
-  else if (d->ndim == 4 || (d->ndim == 3 && vram__low_reads_channels(row))) {
+  else if (d->ndim == 4 || ((d->ndim == 3 || d->ndim == 5) && vram__low_reads_channels(row))) {
     for (i = 1; i < last; i++)
       v->order[i] = i + 1;
     v->order[last] = 1;
@@ -139,62 +118,113 @@ static void vram__low_view_of(const vram_node *n, const vram_dims *d, vram__low_
   }
 }
 
-/* The shape and format of the input; 0: no line has such values. */
-static int vram__low_input_shape(vram__low *l, const vram_value *v, const vram__low_view *view,
-                                 vram__hwc *shape, vram_net_format *format) {
+static vram_net_format vram__low_input_format(const vram__low *l, const vram_value *v) {
+  const uint32_t bytes = vram__dtype_rows[v->dtype].block_bytes;
+  if (vram__kind_rank(v->dtype) == 2)
+    return l->o.format;
+  return bytes == 1 ? VRAM_FORMAT_IDS8 : bytes == 2 ? VRAM_FORMAT_IDS16 : VRAM_FORMAT_IDS32;
+}
+
+static vram__hwc vram__low_input_shape(const vram__low *l, const vram_value *v,
+                                       const vram__low_view *view) {
   const vram_dims *d = v->d;
   const uint32_t first = d->ndim > 1 && view->has_batch;
-  const uint32_t rank = vram__kind_rank(v->dtype);
-  *format = l->o.format;
-  *shape = vram__hwc_of((int64_t)d->numel / l->n, 1, 1);
-  if (rank == 1) {
-    const uint32_t bytes = vram__dtype_rows[v->dtype].block_bytes;
-    *format = bytes == 1 ? VRAM_FORMAT_IDS8 : bytes == 2 ? VRAM_FORMAT_IDS16 : VRAM_FORMAT_IDS32;
-    return 1;
-  }
-  if (rank != 2)
-    return vram__low_refuse(l, "the input is neither floating point nor ids");
-  shape->c = d->v[view->order[d->ndim - 1u]];
-  shape->h /= shape->c;
+  vram__hwc shape = vram__hwc_of((int64_t)d->numel / l->n, 1, 1);
+  if (vram__kind_rank(v->dtype) == 1)
+    return shape;
+  shape.c = d->v[view->order[d->ndim - 1u]];
+  shape.h /= shape.c;
   if (d->ndim - first == 3) {
-    shape->h = d->v[view->order[first]];
-    shape->w = d->v[view->order[first + 1]];
+    shape.h = d->v[view->order[first]];
+    shape.w = d->v[view->order[first + 1]];
+  } else if (d->ndim - first == 4) { /* planes one below the other */
+    shape.w = d->v[view->order[first + 2]];
+    shape.h /= shape.w;
   }
+  return shape;
+}
+
+/* An error about an input, which is no node. */
+static int vram__low_refuse_input(vram__low *l, const vram_value *v, const char *what) {
+  char name[100];
+  uint32_t len = 0;
+  vram__text_puts(name, sizeof name, &len, "input ");
+  vram__text_put(name, sizeof name, &len, v->name, v->name_len);
+  vram__text_puts(name, sizeof name, &len, ": ");
+  l->node = NULL;
+  vram__low_fail(l, VRAM_ERR_UNSUPPORTED, name);
+  vram__chain_say(l->err, what);
+  return 0;
+}
+
+/* A tensor that no step makes. The first one's batch is the network's. */
+static int vram__low_input(vram__low *l, const vram_value *v) {
+  const uint32_t rank = vram__kind_rank(v->dtype);
+  vram__low_value *x = l->value + v->index;
+  vram__low_view view;
+  int64_t n;
+  l->node = vram__low_reader(l, v);
+  if (!v->d->ndim || !v->d->numel || !l->node)
+    return vram__low_refuse_input(l, v, "it has no axes, no elements or no reader");
+  if (rank != 1 && rank != 2)
+    return vram__low_refuse_input(l, v, "it is neither floating point nor ids");
+  vram__low_view_of(l->node, v->d, &view);
+  n = view.has_batch ? v->d->v[view.batch] : 1;
+  if (l->ninput && n != l->n)
+    return vram__low_refuse_input(l, v, "its batch is not that of the first input");
+  l->n = n;
+  x->kind = VRAM__LOW_TENSOR;
+  x->at = vram__low_tensor_new(l, vram__low_input_shape(l, v, &view));
+  l->tensor[x->at].step = VRAM__LOW_NO;
+  vram__layout_make(&x->lay, v->d, view.order, view.batch, view.has_batch);
+  l->ninput++;
   return 1;
 }
 
-/* The BEGIN line, whose value is in hand. */
-static int vram__low_input(vram__low *l) {
-  const vram_value *v = vram__low_only_input(l);
+/* Of all inputs that the outputs need: tensors 0, 1, ... */
+static int vram__low_inputs(vram__low *l) {
+  uint32_t i;
+  for (i = 0; i < l->g->ninput; i++)
+    if (l->value[l->g->input[i]->index].need && !vram__low_input(l, l->g->input[i]))
+      return 0;
+  return l->ninput
+             ? 1
+             : vram__low_fail(l, VRAM_ERR_UNSUPPORTED, "nothing of the model needs its input");
+}
+
+/* The line of input k, whose value is in hand then: BEGIN; INPUT behind those that wait. */
+static int vram__low_input_line(vram__low *l, const vram_value *v, uint32_t k) {
+  const vram__hwc shape = l->tensor[k].shape;
   vram_net_line *line = l->net->line;
-  vram__low_value *x;
-  vram__low_view view;
-  if (!v)
-    return 0;
-  l->node = vram__low_reader(l, v);
-  if (!v->d->ndim || !v->d->numel || !l->node)
-    return vram__low_refuse(l, "the input has no axes, no elements or no reader");
-  vram__low_view_of(l->node, v->d, &view);
-  l->n = view.has_batch ? v->d->v[view.batch] : 1;
-  vram__memory_zero(line, sizeof *line);
-  if (!vram__low_input_shape(l, v, &view, &l->hand, &line->format))
-    return 0;
-  x = l->value + v->index;
-  x->kind = VRAM__LOW_TENSOR;
-  x->at = vram__low_tensor_new(l, l->hand);
-  l->tensor[x->at].step = VRAM__LOW_NO;
-  vram__layout_make(&x->lay, v->d, view.order, view.batch, view.has_batch);
-  l->current = x->at;
-  line->kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
-                                                                     : VRAM_LINE_BEGIN_WITH;
-  line->y = "input";
-  line->arg[0] = l->n;
-  line->arg[1] = l->hand.h;
-  line->arg[2] = l->hand.w;
-  line->arg[3] = l->hand.c;
-  line->arg[4] = (int64_t)l->o.align;
-  line->kernels = l->o.kernels;
-  l->net->nline = 1;
+  char name[VRAM_MAX_NAME + 1];
+  uint32_t len = 0;
+  if (l->ninput > 1 && !l->tensor[k].uses)
+    return vram__low_refuse_input(l, v, "no line reads it");
+  if (k) {
+    vram__text_put(name, sizeof name, &len, v->name, v->name_len);
+    if (!vram__low_keep(l, l->tensor[k - 1].uses))
+      return 0;
+    line = vram__low_line(l, VRAM_LINE_INPUT, name, "");
+    if (!line)
+      return 0;
+    vram__low_shape_args(line, shape);
+  } else {
+    vram__memory_zero(line, sizeof *line);
+    line->kind = l->o.align == 16 && l->o.kernels == VRAM_KERNELS_NONE ? VRAM_LINE_BEGIN
+                                                                       : VRAM_LINE_BEGIN_WITH;
+    line->y = "input";
+    line->arg[0] = l->n;
+    line->arg[1] = shape.h;
+    line->arg[2] = shape.w;
+    line->arg[3] = shape.c;
+    line->arg[4] = (int64_t)l->o.align;
+    line->kernels = l->o.kernels;
+    l->net->nline = 1;
+  }
+  line->format = vram__low_input_format(l, v);
+  l->current = k;
+  l->hand = shape;
+  l->tensor[k].line = l->net->nline - 1;
   return 1;
 }
 
@@ -207,6 +237,8 @@ static uint32_t vram__low_bias(vram_line_kind kind) { /* which argument it is; 0
     return 5;
   case VRAM_LINE_CONV2D_FULL:
     return 8;
+  case VRAM_LINE_CONV3D:
+    return 9;
   case VRAM_LINE_DEPTHWISE_CONV2D_FULL:
   case VRAM_LINE_CONV_TRANSPOSE2D:
     return 7;
@@ -267,7 +299,7 @@ static void vram__low_fuse(vram__low *l) {
 
 /* ---- memory ---- */
 
-static uint64_t vram__low_inputs(const vram_graph *g) {
+static uint64_t vram__low_reads(const vram_graph *g) {
   const vram_node *n;
   uint64_t sum = UINT64_C(4) * VRAM_MAX_NET_LINES;
   for (n = g->first; n; n = n->next)
@@ -278,7 +310,7 @@ static uint64_t vram__low_inputs(const vram_graph *g) {
 /* Shares out the memory; in NULL only counts. */
 static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem) {
   const uint64_t value = (uint64_t)g->nvalue * sizeof(vram__low_value),
-                 in = vram__low_inputs(g) * sizeof(vram__low_in), lines = VRAM_MAX_NET_LINES;
+                 in = vram__low_reads(g) * sizeof(vram__low_in), lines = VRAM_MAX_NET_LINES;
   uint64_t at = 0;
 #define VRAM__LOW_PART(field, type, bytes)                                                         \
   do {                                                                                             \
@@ -290,7 +322,7 @@ static uint64_t vram__low_share(vram__low *l, const vram_graph *g, uint8_t *mem)
     return VRAM_OVERFLOW;
   VRAM__LOW_PART(value, vram__low_value, value);
   VRAM__LOW_PART(claimed, uint8_t, (uint64_t)g->nparam);
-  VRAM__LOW_PART(tensor, vram__low_tensor, (lines + 1) * sizeof(vram__low_tensor));
+  VRAM__LOW_PART(tensor, vram__low_tensor, (lines + g->ninput) * sizeof(vram__low_tensor));
   VRAM__LOW_PART(step, vram__low_step, lines * sizeof(vram__low_step));
   VRAM__LOW_PART(in, vram__low_in, in);
   VRAM__LOW_PART(hash, uint32_t, lines * sizeof(uint32_t));
@@ -345,7 +377,10 @@ static int vram__low_outputs(vram__low *l) {
 }
 
 static int vram__low_lines(vram__low *l) {
-  uint32_t i;
+  uint32_t i, k = 0;
+  for (i = 0; i < l->g->ninput; i++)
+    if (l->value[l->g->input[i]->index].need && !vram__low_input_line(l, l->g->input[i], k++))
+      return 0;
   for (i = 0; i < l->nstep; i++)
     if (!l->step[i].fused && !vram__low_write(l, l->step + i))
       return 0;
@@ -372,12 +407,12 @@ VRAM_API vram_result vram_net_lower(const vram_graph *g, const vram_net_lower_op
     return vram__chain_error(err, VRAM_ERR_MEMORY, 0, "the memory given is too small");
   base += (16 - ((uintptr_t)base & 15)) & 15;
   vram__low_share(&l, g, base);
-  l.max_in = (uint32_t)vram__low_inputs(g);
+  l.max_in = (uint32_t)vram__low_reads(g);
   l.mem = base + (all - 16 - VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT); /* names come last */
   l.cap = VRAM_MAX_NET_LINES * (uint64_t)VRAM__LOW_TEXT;
   net->name = l.o.name;
   vram__low_need(&l);
-  if (!vram__low_input(&l) || !vram__low_nodes(&l) || !vram__low_outputs(&l))
+  if (!vram__low_inputs(&l) || !vram__low_nodes(&l) || !vram__low_outputs(&l))
     return err->code;
   vram__low_fuse(&l);
   return vram__low_lines(&l) ? VRAM_OK : err->code;

@@ -573,11 +573,11 @@ static void vram__forward_one_hot(vram__step *s, const vram_node *n, vram__tenso
 
 #endif /* VRAM_NO_STEP */
 
-VRAM__OP(gather, "gather: x dim index", 2, 2, gather, SAME, none, gather, gather, each, NONE,
+VRAM__OP(gather, "gather: x dim index", 2, 2, gather, SAME, none, gather, gather, each, ANY,
          VRAM__INDEX_GATHER, 0, "dim!");
 VRAM__OP(index_select, "index_select: x dim index", 2, 2, index_select, SAME, none, gather, gather,
-         each, NONE, 0, 0, "dim!");
-VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, NONE, 0, 0, "dim");
+         each, ANY, 0, 0, "dim!");
+VRAM__OP(index, "", 2, 9, index, SAME, none, index, index, each, ANY, 0, 0, "dim");
 VRAM__OP(index_put, "", 3, 10, index_put, SAME, none, index_put, index_put, each, NONE, 0, 0,
          "dim inplace accumulate");
 VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0, 0,
@@ -585,4 +585,4 @@ VRAM__OP(scatter, "", 2, 3, scatter, SAME, none, scatter, scatter, each, NONE, 0
 VRAM__OP(masked_select, "", 2, 2, masked_select, SAME, none, masked_select, masked_select, each,
          NONE, 0, 0, "count");
 VRAM__OP(one_hot, "", 1, 1, one_hot, SAME, none, one_hot, none, each, NONE, 0, 0, "num_classes!");
-VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, NONE, 0, 0, "");
+VRAM__OP(take, "take: x index", 2, 2, take, SAME, none, gather, gather, each, ANY, 0, 0, "");

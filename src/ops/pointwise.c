@@ -469,7 +469,7 @@ VRAM__OP_POINTWISE(mul, "mul multiply ~lshift ~rshift ~bitwise_left_shift ~bitwi
 VRAM__OP_POINTWISE(div, "div divide true_divide truediv", 1, 2, bcast, FLOAT, none, MUL, 0,
                    "scalar inplace rounding_mode",
                    "x1: mul_rtl(neg(grad), div(div(x0, x1), x1)); x0: div(grad, x1)");
-VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, NONE,
+VRAM__OP_POINTWISE(floor_divide, "floor_divide floordiv", 1, 2, bcast, NUMBER, none, ADD,
                    VRAM__OP_REAL, "scalar inplace", "");
 VRAM__OP_POINTWISE(pow, "pow", 1, 2, bcast, POW, fp32, MUL, 0, "scalar inplace",
                    "x0: mul(grad, scaled(powered(x0)))");

@@ -803,7 +803,7 @@ static void vram__backward_logsumexp(vram__step *s, vram__grad_fn *f, vram__tens
 
 VRAM__OP(sum, "", 1, 1, reduce, SAME, opt32, reduce, reduce, each, REDUCE, VRAM__REDUCE_SUM,
          VRAM__OP_TOTAL, "dim keepdim dtype");
-VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE, 0, VRAM__OP_TOTAL,
+VRAM__OP(mean, "", 1, 1, reduce, SAME, none, reduce, reduce, each, REDUCE_MEAN, 0, VRAM__OP_TOTAL,
          "dim keepdim dtype");
 VRAM__OP(nansum, "", 1, 1, reduce, SAME, none, nansum, nansum, each, REDUCE, 0, 0, "dim keepdim");
 VRAM__OP(amax, "", 1, 1, reduce, SAME, none, extreme, extreme, each, REDUCE_MAX,

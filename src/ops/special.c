@@ -260,7 +260,7 @@ VRAM__OP_POINTWISE(nan_to_num, "nan_to_num", 1, 1, same, SAME, none, ACTIVATION,
                    "x0: mul(grad, settled(mul_rtl(compare(x0, x0), compare_number(abs(x0)))))");
 VRAM__OP_POINTWISE(hypot, "hypot", 2, 2, bcast, SAME, none, NONE, VRAM__OP_REAL, "inplace",
                    "x1: div(mul(grad, x1), y); x0: div(mul(grad, x0), y)");
-VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, NONE, VRAM__OP_REAL,
+VRAM__OP_POINTWISE(remainder, "remainder fmod mod", 1, 2, bcast, NUMBER, none, ADD, VRAM__OP_REAL,
                    "scalar inplace", "x1: mul(neg(grad), div(x0, x1)); x0: grad");
 VRAM__OP_POINTWISE(addcdiv, "addcdiv: x a b", 3, 3, bcast, SAME, widest, NONE, 0, "inplace",
                    "x0: grad; x1: mul(grad, scaled(x2)); x2: mul_rtl(neg(grad), "

@@ -581,6 +581,18 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
 }
 
 /* Scratch for all of it, from the whole model. */
+/* Does a node of the whole model lie in a stage of the rank whose step was played in this scratch?
+ */
+VRAM__FN int vram__pipe_runs(const void *scratch, const vram_node *n) {
+  const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
+  const vram__pipe *const p = (const vram__pipe *)(const void *)((const uint8_t *)scratch + skip);
+  uint32_t k;
+  for (k = 0; k < p->local; k++)
+    if (n->index >= p->stage[k].lo->index && (!p->stage[k].hi || n->index < p->stage[k].hi->index))
+      return 1;
+  return 0;
+}
+
 VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
                                    uint64_t graph_bytes) {
   const vram_parallel *p = o->parallel;

@@ -243,7 +243,8 @@ static int vram__spec_one_of(vram_words w, const char *const *names, uint32_t co
   return 0;
 }
 
-/* Letters that differ when two words are put one over the other from both ends. */
+/* Letters that differ when two words are put one over the other from both ends; of two that changed
+   places one. */
 static uint32_t vram__spec_distance(vram_words w, const char *name) {
   const uint32_t len = vram__text_len(name);
   uint32_t front = 0, back = 0;
@@ -252,6 +253,9 @@ static uint32_t vram__spec_distance(vram_words w, const char *name) {
   while (back + front < w.len && back + front < len &&
          w.text[w.len - 1 - back] == name[len - 1 - back])
     back++;
+  if (w.len == len && front + back + 2 == len && w.text[front] == name[front + 1] &&
+      w.text[front + 1] == name[front])
+    return 1;
   return (w.len > len ? w.len : len) - front - back;
 }
 

@@ -337,7 +337,7 @@ static int vram__solve_calm(vram__solver *v) {
   vram_trial t;
   int64_t high = s->fits.value, middle;
   uint32_t i;
-  if (!v->o->step.replay || v->o->segments || !s->fits.value)
+  if (!v->o->calm || !v->o->step.replay || v->o->segments || !s->fits.value)
     return 1;
   for (i = 0; i < 3; i++)
     if (known[i]->value > s->calm.value && !known[i]->report.num_alloc_retries)

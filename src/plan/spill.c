@@ -268,15 +268,19 @@ static vram_result vram__spill_begin(vram__spill *s, uint8_t *at, const uint8_t 
   return VRAM_OK;
 }
 
-/* All that may be in the last bank, or in one without a limit. */
-static vram_result vram__spill_rest(vram__spill *s, uint64_t *bound, vram_error *err) {
+/* All that may be in the last bank, or in one without a limit; *height: what it would take there.
+ */
+static vram_result vram__spill_rest(vram__spill *s, uint64_t *bound, uint64_t *height,
+                                    vram_error *err) {
   vram_arena a;
   uint32_t i;
   vram__memory_zero(s->is_in, s->n);
   for (i = 0; i < s->count; i++)
     s->is_in[s->order[i]] = 1;
-  if (!vram__spill_plan(s, &a, err))
+  if (!vram__spill_plan(s, &a, err)) {
+    *height = a.height_bytes;
     return err && err->code ? err->code : VRAM_ERR_LIMIT;
+  }
   vram__spill_keep(s);
   s->proven &= a.proven;
   *bound = a.lower_bound_bytes;
@@ -329,7 +333,7 @@ VRAM_API vram_result vram_arena_spill(vram_buffer *b, const uint64_t *accesses, 
     vram__spill_candidates(&s, bank);
     if (!s.is_last)
       vram__spill_search(&s);
-    else if ((bad = vram__spill_rest(&s, &bound, err)) != VRAM_OK)
+    else if ((bad = vram__spill_rest(&s, &bound, arena->bank_bytes + bank, err)) != VRAM_OK)
       return bad;
     left = vram__spill_settle(&s, bank, arena);
   }

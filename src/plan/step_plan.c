@@ -59,6 +59,13 @@ static vram_result vram__step_chain(vram__stepper *q, uint64_t budget, vram_sche
   return result;
 }
 
+/* It is to end, with what there is. */
+VRAM__FN int vram__step_stopped(vram__stepper *q) {
+  q->plan->stopped = q->plan->stopped || (q->step.stop && q->step.stop(q->step.user));
+  q->step.stop = q->plan->stopped ? NULL : q->step.stop;
+  return q->plan->stopped;
+}
+
 /* The smallest budget that the step with these ranges fits: found by halves. */
 VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t most,
                                      uint64_t *need) {
@@ -78,7 +85,7 @@ VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t
   result = vram__step_try(q, nrange, high, &r);
   if (result || !r.fits) /* more than another one needs */
     return result;
-  while (high - low > 1) {
+  while (high - low > 1 && !vram__step_stopped(q)) {
     const uint64_t middle = low + (high - low) / 2;
     result = vram__step_try(q, nrange, middle, &r);
     if (result)
@@ -90,13 +97,6 @@ VRAM__FN vram_result vram__step_need(vram__stepper *q, uint32_t nrange, uint64_t
   }
   *need = high;
   return VRAM_OK;
-}
-
-/* It is to end, with what there is. */
-VRAM__FN int vram__step_stopped(vram__stepper *q) {
-  q->plan->stopped = q->plan->stopped || (q->step.stop && q->step.stop(q->step.user));
-  q->step.stop = q->plan->stopped ? NULL : q->step.stop;
-  return q->plan->stopped;
 }
 
 VRAM__COLD VRAM__FN vram_result vram__step_stopped_early(const vram__stepper *q) {

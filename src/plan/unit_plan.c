@@ -21,15 +21,11 @@ typedef struct vram__unit_search {
 
 static vram_words vram__plan_units(const vram_step_options *o) { return o->parallel->units; }
 
-static int vram__plan_is_of_stages(const vram_step_options *o) {
-  return o->parallel->pp > 1 || o->parallel->is_pipeline;
-}
-
 VRAM__FN int vram__plan_is_by_unit(const vram_graph *g, const vram_step_options *o) {
   const vram_parallel *p = o->parallel;
   return p &&
          (p->wrapper == VRAM_WRAPPER_FSDP1 || p->wrapper == VRAM_WRAPPER_FSDP2 ||
-          p->wrapper == VRAM_WRAPPER_DS3 || vram__plan_is_of_stages(o)) &&
+          p->wrapper == VRAM_WRAPPER_DS3 || vram__pipe_is(o)) &&
          vram_graph_unit_ranges(g, vram__plan_units(o), NULL, 0);
 }
 
@@ -81,38 +77,38 @@ static vram_result vram__units_judge(vram__unit_search *u, int *fits) {
 
 /* ---- order */
 
-/* Units that save nothing are those of other ranks' stages. */
+/* A rank runs again what lies in its own stages: the step that was played knows which these are. */
 static void vram__units_keep_own(vram__unit_search *u) {
   uint32_t i, n = 0;
   for (i = 0; i < u->n; i++)
-    if (u->unit[i].gain)
+    if (vram__pipe_runs(u->q->scratch, u->unit[i].run.first))
       u->unit[n++] = u->unit[i];
   u->n = n;
   u->grid = n < VRAM__GRID ? n : VRAM__GRID;
 }
 
-/* What each unit saves: of units with as many nodes and operations the same, unless they may lie in
-   another rank's stages. */
+/* As many nodes and operations. */
+static int vram__units_are_alike(const vram__unit_choice *a, const vram__unit_choice *b) {
+  return a->cost == b->cost &&
+         a->run.last->index - a->run.first->index == b->run.last->index - b->run.first->index;
+}
+
+/* What each unit saves: of units that are alike the same. */
 static vram_result vram__units_weigh(vram__unit_search *u) {
   const vram_pool_options *replay = u->q->step.replay;
-  const int staged = vram__plan_is_of_stages(&u->q->step);
-  vram_result result = VRAM_OK;
+  vram_result result;
   uint64_t all;
   vram_report r;
   uint32_t i, k;
   u->q->step.replay = NULL;
-  for (i = 0; i < u->n; i++)
-    u->unit[i].taken = 0;
   result = vram__units_try(u, VRAM_MAX_BYTES, &r);
   all = r.saved_bytes;
-  for (i = 0; i < u->n && !result; i++) {
-    vram__unit_choice *const c = u->unit + i, *b = c;
-    for (k = staged ? i : 0; k < i && b == c; k++)
-      if (u->unit[k].cost == c->cost && u->unit[k].run.last->index - u->unit[k].run.first->index ==
-                                            c->run.last->index - c->run.first->index)
-        b = u->unit + k;
-    if (b != c) {
-      c->gain = b->gain;
+  for (i = 0; i < u->n && !result && !vram__step_stopped(u->q); i++) {
+    vram__unit_choice *const c = u->unit + i;
+    for (k = 0; k < i && !vram__units_are_alike(u->unit + k, c); k++)
+      ;
+    if (k < i) {
+      c->gain = u->unit[k].gain;
       continue;
     }
     c->taken = 1;
@@ -121,8 +117,6 @@ static vram_result vram__units_weigh(vram__unit_search *u) {
     c->gain = r.saved_bytes < all ? all - r.saved_bytes : 0;
   }
   u->q->step.replay = replay;
-  if (staged)
-    vram__units_keep_own(u);
   return result;
 }
 
@@ -276,14 +270,18 @@ VRAM__FN vram_result vram__unit_plan(vram__stepper *q, uint64_t budget) {
   result = vram__units_list(&u, q);
   if (!result)
     result = vram__step_try(q, 0, budget, &p->plain);
-  if (!result)
+  if (!result && vram__pipe_is(&q->step))
+    vram__units_keep_own(&u);
+  if (!result && !vram__step_stopped(q))
     result = vram__units_weigh(&u);
-  if (!result) { /* if stopped there is that */
+  if (!result && p->plain.fits)
+    u.best_cost = 0;
+  else if (!result) { /* if stopped there is that */
     vram__units_order(&u, 0);
     vram__units_take(&u, u.n);
     result = vram__units_judge(&u, &fits);
   }
-  for (i = 0; i < 2 && !result; i++) {
+  for (i = 0; i < 2 && !result && u.best_cost; i++) {
     vram__units_order(&u, (int)i);
     result = vram__units_prefix(&u);
   }

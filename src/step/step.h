@@ -108,6 +108,7 @@ VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_opti
                                       void **scratch, uint64_t *bytes, vram__step *s);
 VRAM__FN uint64_t vram__pipe_bytes(const vram_graph *g, const vram_step_options *o,
                                    uint64_t graph_bytes);
+VRAM__FN int vram__pipe_runs(const void *scratch, const vram_node *n);
 VRAM__FN uint32_t vram__pipe_local_stages(const vram__step *s);
 VRAM__FN uint32_t vram__pipe_local_of(const vram__step *s, const vram_param *p);
 VRAM__FN void vram__pipe_put_inputs(vram__step *s);

@@ -130,8 +130,12 @@ int main(void) {
     if (i == 0)
       IS(strlen(tag_now()) == 256);
     (void)pop();
+    IS(vram_cuda_nvtx_lost() == 0 || i > 100);
   }
+  i = (int)vram_cuda_nvtx_lost();
+  IS(i > 300 && i < 600); /* 257 bytes each */
   (void)push(name);
+  IS(vram_cuda_nvtx_lost() == (uint32_t)i + 1);
   TEXT(tag_now(), "-");
   (void)pop();
   printf("%s\n", failed ? "failed" : "counted");

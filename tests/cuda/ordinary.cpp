@@ -172,10 +172,14 @@ static void overloads(void) {
   size_t pitch;
   cudaMemPool_t pool = nullptr;
   cudaMemPoolProps prop = cudaMemPoolProps();
-  const uint32_t line = __LINE__ + 1;
+  uint32_t line = __LINE__ + 1;
   CHECK(cudaMalloc(&p, 1000));
   IS(line_of("overloads") == line);
   CHECK(cudaFree(p));
+  line = __LINE__ + 1; /* all of the first argument */
+  CHECK(cudaMalloc(pool ? two : two + 1, 1000));
+  IS(line_of("overloads") == line);
+  CHECK(cudaFree(pool ? two[0] : two[1]));
   CHECK(cudaMalloc(two, 1000)), CHECK(cudaMalloc(two + 1, 1000));
   IS(now() == 2000);
   CHECK(twice(two[0], two[1]));

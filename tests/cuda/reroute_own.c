@@ -47,6 +47,9 @@ int main(int argc, char **argv) {
   good = good && vram_cuda_memory_allocated(NULL, 0) == 0 && vram_cuda_default() != &mine;
   good = good && !cudaMalloc(p, 10) && !cudaMalloc(&p[1], 20) && !cudaFree(0) && !cudaFree(NULL);
   good = good && !cudaFree(argc > 1 ? p[1] : p[0]) && held() == 20;
+  good = good && !cudaMalloc(argc > 1 ? &q : p, 30) && held() == 50;
+  good = good && !cudaFreeAsync(argc > 1 ? q : p[0], NULL) && held() == 20;
+  good = good && !cudaMalloc(p + (argc > 1), 40) && held() == 60 && !cudaFree(argc > 1 ? q : *p);
   good = good && cudaFreeAsync(0, NULL) && !cudaFree((char *)p[1] + (argc - 1)) && held() == 0;
   good = good && mine.ledger.unknown_frees == 0 && vram_cuda_default()->ledger.unknown_frees == 0;
   printf("%s\n", good ? "counted" : "failed");

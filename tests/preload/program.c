@@ -390,7 +390,7 @@ __attribute__((noinline)) static void ranges(const char *pool, int waits) {
   CHECK(alloc(30 * MIB, 0, NULL));
   range_pop();
   for (i = 0; i < 5000; i++) { /* more than there is room for: callers are known all the same */
-    snprintf(name, sizeof name, "%d", i);
+    snprintf(name, sizeof name, "%014d", i);
     range_push(name);
     CHECK(!cudaMalloc(&p, 1) && !cudaFree(p));
     range_pop();
