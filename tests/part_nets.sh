@@ -105,6 +105,37 @@ sed -n '/^== m0: /,/^```$/p' $page | sed '$d' >"$work/output"
 sed -n '/^   == m0/,/^   linked/p' examples/embedded/kws.c | sed 's/^   //' >"$work/wanted"
 same "$page: what the board prints" "$work/wanted" "$work/output"
 
+# macros of a program's own with short names, or with names that lines go by between them
+cat >"$work/own.c" <<'END'
+#define VRAM_MACROS_ONLY
+#include "vram.h"
+#define N 1
+#define H 32
+#define C 3
+#define K 3
+#define S 2
+#define P 1
+#define NONE 0
+#define CONV2D 1
+#define AVG_POOL2D 2
+#define INPUT 0
+#define OUTPUT 1
+#define NEW 1
+#define OVER 2
+#define VIEW 3
+VRAM_NET_BEGIN(n, I8, N, H, H, C);
+VRAM_NET_CONV2D(n, a, input, 8, K, K, S, S, PAD(P, P), 1);
+VRAM_NET_AVG_POOL2D(n, b, a, S, S, S, S, VALID);
+VRAM_NET_DEPTHWISE_CONV2D(n, d, b, 1, K, K, 1, 1, SAME, 1);
+VRAM_NET_CONV_TRANSPOSE2D(n, e, d, 4, S, S, S, S, VALID, 0, 0, 1);
+VRAM_NET_MAX_POOL2D(n, f, e, S, S, S, S, PAD_CEIL(0, 0));
+VRAM_NET_SOFTMAX(n, g, f);
+VRAM_NET_GLOBAL_AVG_POOL2D(n, y, g);
+VRAM_NET_END(n, y);
+VRAM_STATIC_ASSERT(VRAM_NET_GET(n, f, height) == 8 && VRAM_NET_PARAMS(n) == 224 + 80 + 132, sizes);
+END
+cell "macros of a program's own" ${CC:-cc} -std=c99 -Wall -Wextra -Werror -I. -c "$work/own.c" -o "$work/own.o"
+
 # a header with a guard, and sizes that only a compiler can work out
 cat >"$work/guarded.h" <<'END'
 #ifndef GUARDED_H

@@ -83,7 +83,7 @@
    is no such word: then the first is an identifier that nobody declared, VRAM__FORMAT_I9, and the
    only thing that the compiler complains about. */
 #define VRAM__NO_FORMAT VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(2), 0
-#define VRAM__NO_PADDING S, 0, 0, 0
+#define VRAM__NO_PADDING vram_s, 0, 0, 0
 
 /* A format: bits of activations and of weights, bytes of each bias, and which scales there are: 0
    none, 1 one for each matrix, 2 one for each output of a convolution, 3 of LINEAR, too. */
@@ -104,21 +104,22 @@
 #define VRAM__KERNELS_DSP 2
 #define VRAM__KERNELS_MVE 3
 
-/* padding: its kind, and what is given for h and w */
-#define VRAM__PADDING_SAME 0, S, 0, 0
-#define VRAM__PADDING_VALID 0, P, 0, 0
-#define VRAM__PADDING_PAD(h, w) 0, P, h, w
-#define VRAM__PADDING_PAD_CEIL(h, w) 0, C, h, w
-#define VRAM__FITS_S(in, k, s, p, d) 1
-#define VRAM__FITS_P(in, k, s, p, d) VRAM_CONV_OK(in, k, p, d)
-#define VRAM__FITS_C(in, k, s, p, d) (VRAM_CONV_OK(in, k, p, d) && VRAM_U(2) * (p) <= (k))
-#define VRAM__SIZE_S(in, k, s, p, d) VRAM_CONV_OUT_SAME(in, s)
-#define VRAM__SIZE_P(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
-#define VRAM__SIZE_C(in, k, s, p, d) VRAM_POOL_OUT_CEIL(in, k, s, p, d)
+/* padding: its kind, and what is given for h and w. Words between macros are none that a program
+   might define, as S for a stride or NONE. */
+#define VRAM__PADDING_SAME 0, vram_s, 0, 0
+#define VRAM__PADDING_VALID 0, vram_p, 0, 0
+#define VRAM__PADDING_PAD(h, w) 0, vram_p, h, w
+#define VRAM__PADDING_PAD_CEIL(h, w) 0, vram_c, h, w
+#define VRAM__FITS_vram_s(in, k, s, p, d) 1
+#define VRAM__FITS_vram_p(in, k, s, p, d) VRAM_CONV_OK(in, k, p, d)
+#define VRAM__FITS_vram_c(in, k, s, p, d) (VRAM_CONV_OK(in, k, p, d) && VRAM_U(2) * (p) <= (k))
+#define VRAM__SIZE_vram_s(in, k, s, p, d) VRAM_CONV_OUT_SAME(in, s)
+#define VRAM__SIZE_vram_p(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
+#define VRAM__SIZE_vram_c(in, k, s, p, d) VRAM_POOL_OUT_CEIL(in, k, s, p, d)
 /* what stands before the input: SAME has half of what the last window lacks, rounded down */
-#define VRAM__BEFORE_P(in, out, k, s, p, d) (VRAM_U(0) + p)
-#define VRAM__BEFORE_C(in, out, k, s, p, d) (VRAM_U(0) + p)
-#define VRAM__BEFORE_S(in, out, k, s, p, d)                                                        \
+#define VRAM__BEFORE_vram_p(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_vram_c(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_vram_s(in, out, k, s, p, d)                                                   \
   ((((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) >= (in)                            \
         ? ((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) - (in)           \
         : VRAM_U(0)) /                                                                             \
@@ -539,20 +540,21 @@
 
 /* convolutions: y [n, h, w, out_channels]; _FULL: with dilation dh, dw and groups */
 #define VRAM_NET_CONV2D(net, y, x, out_channels, kh, kw, sh, sw, padding, bias)                    \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D", CONV2D, padding, out_channels, kh, kw, sh,    \
-                 sw, 1, 1, 1, bias)
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D", VRAM__NET_SCRATCH_CONV2D, padding,            \
+                 out_channels, kh, kw, sh, sw, 1, 1, 1, bias)
 #define VRAM_NET_CONV2D_FULL(net, y, x, out_channels, kh, kw, sh, sw, dh, dw, padding, groups,     \
                              bias)                                                                 \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D_FULL", CONV2D, padding, out_channels, kh, kw,   \
-                 sh, sw, dh, dw, groups, bias)
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D_FULL", VRAM__NET_SCRATCH_CONV2D, padding,       \
+                 out_channels, kh, kw, sh, sw, dh, dw, groups, bias)
 /* y [n, h, w, c * multiplier] */
 #define VRAM_NET_DEPTHWISE_CONV2D(net, y, x, multiplier, kh, kw, sh, sw, padding, bias)            \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D", DEPTHWISE_CONV2D, padding,          \
-                 VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh, sw, 1, 1,                   \
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D", VRAM__NET_SCRATCH_DEPTHWISE_CONV2D, \
+                 padding, VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh, sw, 1, 1,          \
                  0 + net##_##x##_c, bias)
 #define VRAM_NET_DEPTHWISE_CONV2D_FULL(net, y, x, multiplier, kh, kw, sh, sw, dh, dw, padding,     \
                                        bias)                                                       \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D_FULL", DEPTHWISE_CONV2D, padding,     \
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D_FULL",                                \
+                 VRAM__NET_SCRATCH_DEPTHWISE_CONV2D, padding,                                      \
                  VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh, sw, dh, dw,                 \
                  0 + net##_##x##_c, bias)
 #define VRAM__NET_CONV(q, p, name, op, scratch, padding, ...)                                      \
@@ -581,7 +583,7 @@
                 VRAM__NET_COUNT_WEIGHTS(q, p, VRAM__V(q##_window) * q##_c,                         \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
                                         VRAM__V(q##_window) * VRAM__NET_ELEMS(q),                  \
-                                        VRAM__NET_SCRATCH_##scratch(q, p, kind)),                  \
+                                        scratch(q, p, kind)),                                      \
                 VRAM__NET_NEW(q, p)))
 /* scratch of CMSIS-NN's kernels; 0 for what they do not cover */
 #define VRAM__NET_SCRATCH_NONE(q, p, kind) VRAM_U(0)
@@ -623,9 +625,9 @@
 /* convolutions have no ceil_mode */
 #define VRAM__NET_CHECK_KIND(q, kind)                                                              \
   VRAM__NET_ASSERT(q, VRAM__CONV_##kind, q##_has_a_padding_that_is_for_pools);
-#define VRAM__CONV_S 1
-#define VRAM__CONV_P 1
-#define VRAM__CONV_C 0
+#define VRAM__CONV_vram_s 1
+#define VRAM__CONV_vram_p 1
+#define VRAM__CONV_vram_c 0
 #define VRAM__NET_CHECK_WINDOW(q, w)                                                               \
   VRAM__NET_ASSERT(q, w##_sized, w##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);       \
   VRAM__NET_ASSERT(q, !w##_sized || w##_fits, w##_kernel_is_larger_than_its_padded_input);
@@ -675,12 +677,12 @@
                                         VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(q, p, kind)),           \
                 VRAM__NET_NEW(q, p)))
 /* output_padding that is possible: it tells which of the sizes that the stride allows is meant */
-#define VRAM__EXTRA_S(op, s) ((op) == 0)
-#define VRAM__EXTRA_P(op, s) ((op) < (s))
-#define VRAM__EXTRA_C(op, s) 1
-#define VRAM__LARGER_S(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
-#define VRAM__LARGER_C(in, k, s, p, op) VRAM__LARGER_P(in, k, s, p, op)
-#define VRAM__LARGER_P(in, k, s, p, op)                                                            \
+#define VRAM__EXTRA_vram_s(op, s) ((op) == 0)
+#define VRAM__EXTRA_vram_p(op, s) ((op) < (s))
+#define VRAM__EXTRA_vram_c(op, s) 1
+#define VRAM__LARGER_vram_s(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
+#define VRAM__LARGER_vram_c(in, k, s, p, op) VRAM__LARGER_vram_p(in, k, s, p, op)
+#define VRAM__LARGER_vram_p(in, k, s, p, op)                                                       \
   ((((in)-VRAM_U(1)) * (s) + (k) + (op)) > VRAM_U(2) * (p)                                         \
        ? (((in)-VRAM_U(1)) * (s) + (k) + (op)) - VRAM_U(2) * (p)                                   \
        : VRAM_U(0))
@@ -723,9 +725,9 @@
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
                                         VRAM__V(q##_window) * VRAM__NET_ELEMS(q), VRAM_U(0)),      \
                 VRAM__NET_NEW(q, p)))
-#define VRAM__DEPTH_S(pd) ((pd) == 0)
-#define VRAM__DEPTH_P(pd) 1
-#define VRAM__DEPTH_C(pd) 1
+#define VRAM__DEPTH_vram_s(pd) ((pd) == 0)
+#define VRAM__DEPTH_vram_p(pd) 1
+#define VRAM__DEPTH_vram_c(pd) 1
 /* y [n, h, w, out_features]: on the last axis */
 #define VRAM_NET_LINEAR(net, y, x, out_features, bias)                                             \
   VRAM__NET_LINEAR(net##_##y, net##_##x, #y, out_features, bias)
@@ -745,9 +747,11 @@
                 VRAM__NET_NEW(q, p)))
 
 #define VRAM_NET_MAX_POOL2D(net, y, x, kh, kw, sh, sw, padding)                                    \
-  VRAM__NET_POOL(net##_##y, net##_##x, #y, "MAX_POOL2D", NONE, padding, kh, kw, sh, sw)
+  VRAM__NET_POOL(net##_##y, net##_##x, #y, "MAX_POOL2D", VRAM__NET_SCRATCH_NONE, padding, kh, kw,  \
+                 sh, sw)
 #define VRAM_NET_AVG_POOL2D(net, y, x, kh, kw, sh, sw, padding)                                    \
-  VRAM__NET_POOL(net##_##y, net##_##x, #y, "AVG_POOL2D", AVG_POOL2D, padding, kh, kw, sh, sw)
+  VRAM__NET_POOL(net##_##y, net##_##x, #y, "AVG_POOL2D", VRAM__NET_SCRATCH_AVG_POOL2D, padding,    \
+                 kh, kw, sh, sw)
 #define VRAM__NET_POOL(q, p, name, op, scratch, padding, ...)                                      \
   VRAM__NET_POOL_(q, p, name, op, scratch, __VA_ARGS__, VRAM__PADDING_##padding, VRAM__NO_PADDING)
 #define VRAM__NET_POOL_(...) VRAM__NET_POOL__(__VA_ARGS__)
@@ -761,26 +765,26 @@
           q, !q##_sized || (VRAM_U(2) * q##_ph <= q##_kh && VRAM_U(2) * q##_pw <= q##_kw),         \
           q##_padding_is_more_than_half_its_kernel);                                               \
       VRAM__NET_CHECK_SHAPE(q),                                                                    \
-      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
-                VRAM__NET_COUNT_SCRATCH(q, p, VRAM__NET_SCRATCH_##scratch(q, p, kind)),            \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_SCRATCH(q, p, scratch(q, p, kind)),        \
                 VRAM__NET_NEW(q, p)))
 /* y [n, 1, 1, c]; TFLite's MEAN, which needs no scratch */
 #define VRAM_NET_GLOBAL_AVG_POOL2D(net, y, x)                                                      \
-  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", NONE, 1, 1, 0 + net##_##x##_c)
+  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", VRAM__NET_SCRATCH_NONE, 1, 1,        \
+               0 + net##_##x##_c)
 #define VRAM_NET_GLOBAL_MAX_POOL2D(net, y, x)                                                      \
-  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_MAX_POOL2D", NONE, 1, 1, 0 + net##_##x##_c)
+  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_MAX_POOL2D", VRAM__NET_SCRATCH_NONE, 1, 1,        \
+               0 + net##_##x##_c)
 #define VRAM_NET_UPSAMPLE2D(net, y, x, factor_h, factor_w)                                         \
-  VRAM__NET_TO(net##_##y, net##_##x, #y, "UPSAMPLE2D", NONE,                                       \
+  VRAM__NET_TO(net##_##y, net##_##x, #y, "UPSAMPLE2D", VRAM__NET_SCRATCH_NONE,                     \
                VRAM_U(1) * net##_##x##_h * (factor_h), VRAM_U(1) * net##_##x##_w * (factor_w),     \
                0 + net##_##x##_c)
 #define VRAM__NET_TO(q, p, name, op, scratch, h, w, c)                                             \
   VRAM__NET_AFTER(q, p)                                                                            \
-  VRAM_NET_LINE(q, p, name, op,                                                                    \
-                VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),        \
-                VRAM__NET_CHECK_SHAPE(q),                                                          \
-                VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                  \
-                          VRAM__NET_COUNT_SCRATCH(q, p, VRAM__NET_SCRATCH_##scratch(q, p, P)),     \
-                          VRAM__NET_NEW(q, p)))
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
+      VRAM__NET_CHECK_SHAPE(q),                                                                    \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_SCRATCH(q, p, scratch(q, p, vram_p)),      \
+                VRAM__NET_NEW(q, p)))
 /* zeros around: y [n, top + h + bottom, left + w + right, c] */
 #define VRAM_NET_PAD(net, y, x, top, bottom, left, right)                                          \
   VRAM__NET_PAD(net##_##y, net##_##x, #y, top, bottom, left, right)
