@@ -133,6 +133,7 @@
 #define vram_cuda_memory_reserved VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_reserved)
 #define vram_cuda_memory_stats VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_memory_stats)
 #define vram_cuda_nvtx VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_nvtx)
+#define vram_cuda_nvtx_lost VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_nvtx_lost)
 #define vram_cuda_on_alloc VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_alloc)
 #define vram_cuda_on_close VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_close)
 #define vram_cuda_on_closed VRAM__JOIN(VRAM_NAMESPACE, vram_cuda_on_closed)
@@ -642,6 +643,9 @@ VRAM_API void vram_cuda_tag_pop(void);
    names another tool (Nsight), or VRAM_CUDA_NO_NVTX is defined for the implementation. For others
    this is an InitializeInjectionNvtx2. 1: NVTX is heard; 0: not a table of NVTX. */
 VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t));
+/* How often the name of a range found no room in VRAM_CUDA_NVTX_BYTES: what is allocated there has
+   the tag of the range around it, or none. */
+VRAM_API uint32_t vram_cuda_nvtx_lost(void);
 
 /* VRAM_CUDA_TAG("weights"); until the end of the scope (C++, and C with GCC or Clang) */
 #define VRAM__CUDA_PASTE_(a, b) a##b
@@ -1312,20 +1316,21 @@ static VRAM__THREAD vram__nvtx_ranges vram__nvtx_thread;
    and keeps them longer than a range has its name. */
 static struct {
   char text[VRAM_CUDA_NVTX_BYTES];
-  uint32_t bytes, slot[VRAM_CUDA_NVTX_BYTES / 16];
+  uint32_t bytes, n, slot[VRAM_CUDA_NVTX_BYTES / 8]; /* at most three quarters of them are taken */
+  uint32_t lost;                                     /* names that found no room */
 } vram__nvtx_names;
 static pthread_mutex_t vram__nvtx_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *vram__nvtx_keep(const char *name, size_t n) {
   const uint32_t slots = sizeof vram__nvtx_names.slot / sizeof vram__nvtx_names.slot[0];
-  uint32_t h = 2166136261u, i, tried;
+  uint32_t h = 2166136261u, i;
   const char *kept = NULL;
   size_t k;
   for (k = 0; k < n; k++)
     h = (h ^ (unsigned char)name[k]) * 16777619u;
   (void)pthread_mutex_lock(&vram__nvtx_lock);
   i = h % slots;
-  for (tried = 0; tried < slots && vram__nvtx_names.slot[i]; tried++, i = (i + 1) % slots) {
+  for (; vram__nvtx_names.slot[i]; i = (i + 1) % slots) {
     const char *const at = vram__nvtx_names.text + (vram__nvtx_names.slot[i] - 1);
     for (k = 0; k < n && at[k] == name[k]; k++)
       ;
@@ -1334,11 +1339,15 @@ static const char *vram__nvtx_keep(const char *name, size_t n) {
       break;
     }
   }
-  if (!kept && tried < slots && n < VRAM_CUDA_NVTX_BYTES - vram__nvtx_names.bytes) {
+  if (!kept && vram__nvtx_names.n < slots / 4 * 3 &&
+      n < VRAM_CUDA_NVTX_BYTES - vram__nvtx_names.bytes) {
     kept = (char *)memcpy(vram__nvtx_names.text + vram__nvtx_names.bytes, name, n);
     vram__nvtx_names.slot[i] = vram__nvtx_names.bytes + 1;
     vram__nvtx_names.bytes += (uint32_t)n + 1; /* and a 0, which is there */
+    vram__nvtx_names.n++;
   }
+  if (!kept)
+    (void)__atomic_fetch_add(&vram__nvtx_names.lost, 1, __ATOMIC_RELAXED);
   (void)pthread_mutex_unlock(&vram__nvtx_lock);
   return kept;
 }
@@ -1459,6 +1468,10 @@ static void vram__nvtx_set(vram__nvtx_function **table, unsigned size, unsigned 
                            vram__nvtx_function f) {
   if (i < size && table[i])
     *table[i] = f;
+}
+
+VRAM_API uint32_t vram_cuda_nvtx_lost(void) {
+  return __atomic_load_n(&vram__nvtx_names.lost, __ATOMIC_RELAXED);
 }
 
 VRAM_API int vram_cuda_nvtx(const void *(*exported)(uint32_t)) {
