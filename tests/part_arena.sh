@@ -134,10 +134,20 @@ while read -r model wanted; do
 done <tests/golden/tflm/cmsis.txt
 while read -r model wanted; do
   case $model in '#'*) continue ;; esac
+  found=
+  for kernels in plain dsp mve; do
+    found="$found $(./vram estimate --embedded tests/golden/tflm/$model --csv --kernels $kernels --kernels-for size |
+      awk -F, '$1 == "32" { printf "%s %s", $3, $2 }')"
+  done
+  if [ "$found" = " $wanted" ]; then ok; else bad "$model: $found, TFLM with CMSIS-NN for size: $wanted"; fi
+done <tests/golden/tflm/size.txt
+refuse "TFLM's own kernels for size" "the same for size and for speed" ./vram estimate --embedded tests/golden/tflm/net0.tflite --kernels-for size
+while read -r model wanted; do
+  case $model in '#'*) continue ;; esac
   found=$(./vram estimate --embedded tests/golden/tflm/$model --tflm-version 2024-11 --csv | awk -F, '$1 == "32" { print $3, $2 }')
   if [ "$found" = "$wanted" ]; then ok; else bad "$model: $found, TFLM of 2024: $wanted"; fi
 done <tests/golden/tflm/older.txt
-refuse "an operator of an older version" "PRELU: no kernel" ./vram estimate --embedded tests/golden/tflm/net0.tflite --tflm-version 2024-11
+refuse "an operator that an older version has not" "REDUCE_MIN: no kernel" ./vram estimate --embedded tests/golden/tflm/newer.tflite --tflm-version 2024-11
 if python3 -c 'import tflite_micro' 2>/dev/null; then
   cell "against TFLM's interpreter" python3 tests/embedded/tflm_nets.py --check ./vram tests/golden/tflm/*.tflite tests/golden/tflite/tiny_i8io.tflite
 else skip "no tflite-micro for python3: TFLM's interpreter itself"; fi

@@ -479,7 +479,7 @@ for model in tests/golden/tflite/*.tflite; do
     BEGIN {
       FS = "\t"
       while ((getline <lines) > 0) {
-        name = $5; gsub(/[^A-Za-z0-9_.\/]/, "_", name)
+        name = $5; sub(/;.*/, "", name); gsub(/[^A-Za-z0-9_.\/]/, "_", name)
         if (!(name in shape)) shape[name] = $3
       }
     }

@@ -53,8 +53,8 @@ fuzz() { # fuzz NAME OPTIONS...
 readers() {
   build read || return
   all=$seconds
-  seconds=$(((all + 5) / 6))
-  for format in gguf safetensors "safetensors index" config.json onnx tflite; do
+  seconds=$(((all + 6) / 7))
+  for format in gguf safetensors "safetensors index" config.json onnx tflite executorch; do
     seeds=$work/read-$(echo "$format" | tr ' ' -)
     mkdir -p "$seeds"
     more=
@@ -62,6 +62,7 @@ readers() {
     gguf) more=tests/golden/gguf ;;
     onnx) more=tests/golden/onnx ;;
     tflite) more=tests/golden/tflite ;;
+    executorch) more=tests/golden/executorch ;;
     config.json) more=tests/golden/hf ;;
     esac
     FUZZ_FORMAT=$format

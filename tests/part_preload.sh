@@ -495,7 +495,8 @@ net::Tensor"
     tool run --report "$work/report" -- ./wrapped >"$work/log" 2>&1
     equal "callers of templates $how: exit status" 0 $?
     sed -i 's/ x cuMemAlloc / x cudaMalloc /; s/main::.*lambda.*/a lambda/; s/operator()\( const\)*$/a lambda/' "$work/report"
-    named "callers of templates $how" "$(line $source 'a lambda') a lambda
+    named "callers of templates $how" "$(line $source keys) keys
+$(line $source 'a lambda') a lambda
 $(line $source cache) cache
 $(line $source ours) ours
 $(line $source weights) weights"

@@ -752,7 +752,7 @@ static void constants(uint32_t cases) {
     w.o.nbank = 2 + k % 2;
     w.n = 1 + any(w.o.nbank == 2 ? CONSTANTS : CONSTANTS - 2);
     for (i = 0, total = 0; i < w.n; i++) {
-      total += bytes[i] = 4 * (1 + any(9));
+      total += bytes[i] = 4 * (uint64_t)(1 + any(9));
       accesses[i] = any(30);
     }
     for (i = 0; i < w.o.nbank; i++) { /* not much more than they need */

@@ -1,6 +1,6 @@
 /* TFLite: models of TensorFlow's converter by what LiteRT says of their tensors (MODEL.tflite with
    MODEL.txt beside it, tests/tflite_check.py), from memory and by ranges; of a small one every
-   prefix, every byte changed, memory of every size. */
+   prefix, every byte changed, memory of every size. MODEL.pte: programs of ExecuTorch, alike. */
 #include "../vram.h"
 #include "test.h"
 
@@ -245,12 +245,116 @@ static void attacked(void) {
   }
 }
 
+/* ---- programs of ExecuTorch, which are flatbuffers, too ---- */
+
+static vram_executorch program;
+
+static vram_result read_program(uint64_t n, int by_ranges, uint64_t room) {
+  char *exact = (char *)malloc(n ? (size_t)n : 1);
+  vram_file_source s;
+  vram_result r;
+  if (!exact)
+    abort();
+  memcpy(exact, data, (size_t)n);
+  memset(&s, 0, sizeof s);
+  s.bytes = n;
+  s.data = by_ranges ? NULL : exact;
+  s.read = give;
+  s.user = exact;
+  vram_file_init(&file, memory, room);
+  r = vram_executorch_read(&file, &s, &program, &error);
+  CHECK(r ? *error.text && error.has_offset && error.offset <= n
+          : program.largest_bytes <= program.planned_bytes && program.file_bytes == n);
+  free(exact);
+  return r;
+}
+
+static void program_damaged(void) {
+  const uint64_t last = bytes > 8 ? bytes - 8 : 0;
+  uint64_t i, good = 0;
+  for (i = 0; i < bytes; i++) /* the last bytes are padding */
+    CHECK(read_program(i, i % 2 == 1, MEMORY) || i > last);
+  for (i = 0; i < 2 * bytes; i++) {
+    const char was = data[i / 2];
+    data[i / 2] = (char)(i % 2 ? was ^ 1 << i / 2 % 7 : ~was);
+    good += !read_program(bytes, 0, MEMORY);
+    data[i / 2] = was;
+  }
+  CHECK(good > 100 && good < 2 * bytes - 100);
+  for (i = 0; read_program(bytes, 0, i) == VRAM_ERR_MEMORY; i += 8)
+    ;
+  CHECK(i > 50 && i < MEMORY && !read_program(bytes, 0, i));
+}
+
+/* A number of so many bytes at `at` instead of what is there: refused with these words. */
+static void program_with(uint64_t at, uint32_t n, uint32_t v, const char *words) {
+  char was[4];
+  uint32_t i;
+  memcpy(was, data + at, 4);
+  for (i = 0; i < n; i++)
+    data[at + i] = (char)(v >> 8 * i & 255);
+  CHECK(read_program(bytes, 0, MEMORY));
+  CHECK(strstr(error.text, words) != NULL);
+  memcpy(data + at, was, 4);
+}
+
+static void program_vtables(void) {
+  const uint64_t root = number_at(0, 4), fields = root - (uint64_t)number_at(root, 4),
+                 plans = root + number_at(fields + 4 + 2, 2), list = plans + number_at(plans, 4);
+  program_with(0, 4, UINT32_C(0xfffffff0), "a table ends behind the file");
+  program_with(root, 4, (uint32_t)root + 1, "a table whose vtable is before the file");
+  program_with(root, 4, UINT32_C(0x80000001), "a vtable ends behind the file");
+  program_with(fields, 2, 3, "a vtable of 3 bytes");
+  program_with(fields, 2, 0xffff, "a vtable of 65535 bytes");
+  program_with(fields, 2, 0xfffe, "a vtable ends behind the file");
+  program_with(fields + 2, 2, 3, "of a table of 3");
+  program_with(fields + 2, 2, 0xffff, "a table ends behind the file");
+  program_with(fields + 4 + 2, 2, 0xfff0, "field 1 is outside of its table");
+  program_with(fields + 4 + 2, 2, 3, "field 1 is outside of its table: at 3");
+  program_with(plans, 4, UINT32_C(0xfffffff0), "a vector ends behind the file");
+  program_with(list, 4, UINT32_C(0xffffffff), "a vector ends behind the file");
+  program_with(list, 4, (uint32_t)(bytes / 4), "a vector ends behind the file");
+  program_with(list + 4, 4, UINT32_C(0x7fffffff), "a table ends behind the file");
+  program_with(4, 1, 'X', "no program of ExecuTorch");
+}
+
+/* What ExecuTorch says (tests/golden/executorch/known.txt). */
+static void program_sound(int by_ranges) {
+  const vram_executorch_plan *p;
+  EQUAL(read_program(bytes, by_ranges, MEMORY), VRAM_OK);
+  p = program.plan_first;
+  CHECK(p && p->next && !p->next->next);
+  EQUAL(p->memories, 1);
+  EQUAL(p->memory_bytes[0], 1744);
+  CHECK(p->name_len == 6 && !memcmp(p->name, "decode", 6));
+  EQUAL(p->next->bytes, 1264);
+  EQUAL(program.largest_bytes, 1744);
+  EQUAL(program.constants_bytes, 3284);
+}
+
+static void executorch(const char *path) {
+  snprintf(test_where, sizeof test_where, "%s", path);
+  data = load(path, &bytes);
+  if (strstr(path, "methods")) {
+    program_sound(0);
+    program_sound(1);
+  } else {
+    program_vtables();
+    program_damaged();
+  }
+  free(data);
+}
+
 int main(int argc, char **argv) {
   int i;
   memory = (char *)malloc(MEMORY);
   if (!memory)
     abort();
   for (i = 1; i < argc; i++) {
+    if (strstr(argv[i], ".pte")) {
+      executorch(argv[i]);
+      continue;
+    }
     snprintf(test_where, sizeof test_where, "%s", argv[i]);
     data = load(argv[i], &bytes);
     sound(argv[i], 0);

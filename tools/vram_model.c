@@ -300,9 +300,22 @@ static int parts_read(model_file *m, vram_result *r) {
   return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
 }
 
-/* All parts of m->path, which may be NULL: no memory. Where the first memory does not suffice,
-   everything is read again: it does for a thousand shards, and what is not used costs nothing. */
-static int path_open(model_file *m) {
+/* A program of ExecuTorch: as part_read. */
+static int program_read(model_file *m, vram_executorch *program, vram_result *r) {
+  vram_file_source s;
+  vram_error e;
+  if (!source_open(&s, m->path))
+    return cmd_cannot("open", m->path, USAGE);
+  errno = 0;
+  *r = vram_executorch_read(&m->f, &s, program, &e);
+  source_close(&s);
+  return *r && *r != VRAM_ERR_MEMORY ? read_error(m->path, *r, &e) : FITS;
+}
+
+/* All parts of m->path, which may be NULL: no memory; or a program. Where the first memory does not
+   suffice, everything is read again: it does for a thousand shards, and what is not used costs
+   nothing. */
+static int path_open(model_file *m, vram_executorch *program) {
   vram_result r = VRAM_ERR_MEMORY;
   size_t cap = (size_t)1 << 24;
   int status = FITS;
@@ -314,7 +327,7 @@ static int path_open(model_file *m) {
     if (!m->memory)
       return cmd_no_memory();
     vram_file_init(&m->f, m->memory, cap);
-    status = parts_read(m, &r);
+    status = program ? program_read(m, program, &r) : parts_read(m, &r);
   }
   return status;
 }
@@ -322,7 +335,13 @@ static int path_open(model_file *m) {
 int model_file_open(model_file *m, const char *path) {
   memset(m, 0, sizeof *m);
   m->path = first_path(path);
-  return path_open(m);
+  return path_open(m, NULL);
+}
+
+int model_executorch_open(model_file *m, const char *path, vram_executorch *program) {
+  memset(m, 0, sizeof *m);
+  m->path = name_in(path, strlen(path), "", 0);
+  return path_open(m, program);
 }
 
 int model_config_open(model_file *m, const char *path) {
@@ -333,7 +352,7 @@ int model_config_open(model_file *m, const char *path) {
                              : name_in(path, strlen(path), name, strlen(name));
   if (m->path && model_sniff(m->path) != VRAM_FILE_CONFIG)
     return CMD_ABSENT;
-  status = path_open(m);
+  status = path_open(m, NULL);
   return status || vram_file_get(&m->f, "model_type", 10) || vram_file_get(&m->f, "_class_name", 11)
              ? status
              : CMD_ABSENT;

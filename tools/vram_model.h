@@ -71,6 +71,8 @@ typedef struct model_file {
 vram_file_format model_sniff(const char *path);
 /* The file with all its parts. Not FITS: message printed; model_file_close() in any case. */
 int model_file_open(model_file *m, const char *path);
+/* A program of ExecuTorch in the same memory; closed alike. */
+int model_executorch_open(model_file *m, const char *path, vram_executorch *program);
 void model_file_close(model_file *m);
 /* An index names files of its folder, and none elsewhere. */
 int model_is_plain_name(const char *name, size_t n);

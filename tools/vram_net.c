@@ -18,7 +18,7 @@ typedef struct net_job {
   net_banks banks;
   net_roms roms;
   tflm_arenas tflm; /* of a .tflite file, what its interpreter needs */
-  vram_tflm_version tflm_version;
+  vram_tflm_options tflm_options;
   int wants_tflm, is_least, has_format, has_kernels, has_flash, has_sram;
 } net_job;
 
@@ -97,8 +97,8 @@ int net_banks_too_large(const net_banks *b, const vram_net *net, const char *pat
 
 /* One option; returns how many arguments it took, 0: error printed. */
 static int net_option(net_job *n, const char *a, const char *v) {
-  static const char own[] =
-      "--net --flash --sram --format --align --kernels --svg --bank --rom --tflm --tflm-version";
+  static const char own[] = "--net --flash --sram --format --align --kernels --svg --bank --rom "
+                            "--tflm --tflm-version --kernels-for";
   const char *const best = cmd_nearest_of(own, a);
   char expected[64];
   int64_t count;
@@ -123,7 +123,13 @@ static int net_option(net_job *n, const char *a, const char *v) {
     i = net_choice("unknown version", v, vram_tflm_version_name, VRAM_TFLM_VERSION_COUNT);
     if (i < 0)
       return 0;
-    n->tflm_version = (vram_tflm_version)i;
+    n->tflm_options.version = (vram_tflm_version)i;
+    n->wants_tflm = 1;
+  } else if (!strcmp(a, "--kernels-for")) {
+    i = net_choice("unknown goal", v, vram_tflm_goal_name, VRAM_TFLM_GOAL_COUNT);
+    if (i < 0)
+      return 0;
+    n->tflm_options.goal = (vram_tflm_goal)i;
     n->wants_tflm = 1;
   } else if (!strcmp(a, "--net"))
     n->name = v;
@@ -147,7 +153,7 @@ static int net_option(net_job *n, const char *a, const char *v) {
     i = net_choice("unknown kernels", v, vram_kernels_name, VRAM_KERNELS_COUNT);
     if (i < 0)
       return 0;
-    n->kernels = (vram_net_kernels)i;
+    n->kernels = n->tflm_options.kernels = (vram_net_kernels)i;
     n->has_kernels = 1;
   }
   return 2;
@@ -628,7 +634,7 @@ int net_command(int argc, char **argv) {
     return cmd_bad("TensorFlow Lite Micro has one arena: not with --tflm",
                    n.banks.o.nbank ? "--bank" : "--rom", NULL);
   if (n.wants_tflm)
-    return tflm_report(n.path, &n.j, n.kernels, n.tflm_version);
+    return tflm_report(n.path, &n.j, &n.tflm_options);
   status = model_read(n.path, &n.j, &text, &len);
   if (!status && net_is_lines(n.path, text, len)) {
     status = net_lines(&n, text, len);
@@ -640,7 +646,7 @@ int net_command(int argc, char **argv) {
   if (!status && n.roms.o.nbank)
     status = net_roms_place(&n.roms, &n.banks, &n.net, n.path, net_is_own_format(&n));
   if (!status)
-    status = tflm_find(n.path, n.kernels, &n.tflm);
+    status = tflm_find(n.path, &n.tflm_options, &n.tflm);
   if (!status) {
     if (n.j.json)
       net_json(&n);

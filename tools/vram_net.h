@@ -81,10 +81,9 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
 /* How many bytes those arrays are. */
 int weights_count(const char *model, const vram_net *net, net_roms *roms);
 
-int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to);
+int tflm_find(const char *path, const vram_tflm_options *o, tflm_arenas *to);
 /* estimate --embedded --tflm: with its parts. */
-int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
-                vram_tflm_version version);
+int tflm_report(const char *path, const job *j, const vram_tflm_options *o);
 
 /* A program of ExecuTorch (.pte): what it has planned; budgets NULL: none. */
 int executorch_is(const char *path);

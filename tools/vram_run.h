@@ -57,6 +57,7 @@ typedef struct run_step {
   const char *module;          /* NULL: of Python */
   uint64_t at;                 /* in the module */
   uint32_t line;
+  uint32_t frame; /* of its owner's, from 0 */
   struct run_step *outer;
 } run_step;
 

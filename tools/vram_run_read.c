@@ -225,6 +225,8 @@ static int run_of_runtime(const run_step *s) {
       "cudaHostRegister",  "cudaMallocAsync",   "cudaMallocFromPoolAsync"};
   const char *name = s->function;
   size_t n, i;
+  if (s->file && !strcmp(run_base(s->file), "cuda_runtime.h"))
+    return 1;
   if (!name || !s->module)
     return 0;
   if (!strncmp(name, "libcudart_static_", 17))
@@ -240,25 +242,46 @@ static int run_of_runtime(const run_step *s) {
   return 0;
 }
 
-/* Who called: the frames of Python, and of the others as many as are wanted, without the runtime's
-   own. NULL: no memory, or no frames. */
+/* Of the headers of thrust and CUB? Who used them is meant. */
+static int run_of_headers(const run_step *s) {
+  return s->file && (strstr(s->file, "/thrust/") || strstr(s->file, "/cub/"));
+}
+
+static void run_free_steps(run_step *s) {
+  while (s) {
+    run_step *next = s->outer;
+    free(s);
+    s = next;
+  }
+}
+
+/* Who called: the frames of Python, and of the others as many as are wanted, from the first that is
+   neither the runtime's nor, if there is one, of thrust. NULL: no memory, or no frames. */
 static run_step *run_steps_of(const run_section *r, const run_places *p, const run_frame *f,
                               uint32_t n, uint32_t wanted) {
-  run_step *first = NULL, **end = &first, *s, *next;
-  uint32_t k, kept = 0;
-  for (k = 0; k < n && kept < wanted; k++) {
-    const int native = f[k].module != RUN_PYTHON;
-    s = run_steps(r, p, &f[k]);
-    while (s && native && !kept && run_of_runtime(s) && (s->outer || k + 1 < n)) {
-      next = s->outer;
-      free(s);
-      s = next;
-    }
-    kept += native && s;
-    *end = s;
-    while (*end)
-      end = &(*end)->outer;
+  run_step *first = NULL, **end = &first, **native, *from, *s;
+  uint32_t k;
+  for (k = 0; k < n; k++) {
+    *end = run_steps(r, p, &f[k]);
+    for (; *end; end = &(*end)->outer)
+      (*end)->frame = k;
   }
+  for (native = &first; *native && !(*native)->module; native = &(*native)->outer)
+    ;
+  for (from = *native; from && run_of_runtime(from); from = from->outer)
+    ;
+  for (s = from; s && (run_of_runtime(s) || run_of_headers(s)); s = s->outer)
+    ;
+  from = s ? s : from;
+  while (from && *native != from) {
+    s = *native;
+    *native = s->outer;
+    free(s);
+  }
+  for (end = native; *end && (*end)->frame - (*native)->frame < wanted; end = &(*end)->outer)
+    ;
+  run_free_steps(*end);
+  *end = NULL;
   return first;
 }
 
@@ -290,9 +313,9 @@ static void run_put_place(run_line *l, const run_step *s) {
   run_put(l, number);
 }
 
-/* The C++ library's own functions, in the text, say nothing about who called. */
+/* In the text, functions of the C++ library and of thrust say nothing about who called. */
 static int run_of_library(const run_step *s) {
-  return s->file && strstr(s->file, "/include/c++/") != NULL;
+  return run_of_headers(s) || (s->file && strstr(s->file, "/include/c++/"));
 }
 
 /* The function, then its callers: those of Python, or where none is the others. */
@@ -545,14 +568,6 @@ int run_open(const run_state *s, uint32_t i, run_part *p, int *status) {
           i + 1, s->file.section);
   *status = OTHER;
   return 0;
-}
-
-static void run_free_steps(run_step *s) {
-  while (s) {
-    run_step *next = s->outer;
-    free(s);
-    s = next;
-  }
 }
 
 void run_close(run_part *p) {

@@ -383,6 +383,23 @@ static int debug_by_link(debug_search *d, const elf_file *stripped, const char *
 
 /* ---- lines */
 
+/* In place: of what nvcc makes of a file, addr2line has the file for the host's compiler,
+   /tmp/tmpxft_00001234_00000000-6_NAME.cudafe1.cpp, with the line in NAME.cu. */
+static const char *symbols_file(char *text) {
+  static const char end[] = ".cudafe1.cpp";
+  char *name = strrchr(text, '/'), *tail;
+  name = name ? name + 1 : text;
+  tail = strstr(name, end);
+  if (strncmp(name, "tmpxft_", 7) != 0 || !tail || tail[sizeof end - 1])
+    return text;
+  name = strchr(name, '-');
+  name = name ? strchr(name, '_') : NULL;
+  if (!name || name >= tail)
+    return text;
+  memcpy(tail, ".cu", 4);
+  return name + 1;
+}
+
 /* Address, then function and file:line, twice and more where something was inlined. */
 static void symbols_read(symbol_module *m, char *text) {
   answer *a = NULL;
@@ -409,7 +426,7 @@ static void symbols_read(symbol_module *m, char *text) {
     if (s) {
       s->line = (uint32_t)strtoul(colon + 1, NULL, 10);
       *colon = 0;
-      s->file = symbols_keep(text);
+      s->file = symbols_keep(symbols_file(text));
       s->function = *function == '?' ? NULL : symbols_keep(function);
       *end = s;
       end = &s->outer;

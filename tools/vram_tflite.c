@@ -161,8 +161,8 @@ static void tflm_text(const model_file *m, const vram_tflm *t, const vram_tflm_o
   if (o->kernels == VRAM_KERNELS_NONE)
     printf("its own kernels\n\n");
   else
-    printf("kernels of CMSIS-NN " VRAM_TFLM_CMSIS_VERSION ", %s\n\n",
-           vram_kernels_name(o->kernels));
+    printf("kernels of CMSIS-NN " VRAM_TFLM_CMSIS_VERSION ", %s, for %s\n\n",
+           vram_kernels_name(o->kernels), vram_tflm_goal_name(o->goal));
   printf("%s%-28s %9s %9s %9s %9s %9s%s\n", cmd_bold, "operator", "options", "kernel", "-arm",
          "-64", "scratch", cmd_plain);
   for (n = m->f.node_first; n; n = n->next, k++)
@@ -184,31 +184,26 @@ static void tflm_text(const model_file *m, const vram_tflm *t, const vram_tflm_o
   printf("\n_Alignas(16) uint8_t tensor_arena[%" PRIu64 "];  /* 32 bits */\n", t->arena_bytes);
 }
 
-int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
-                vram_tflm_version version) {
-  vram_tflm_options o;
+int tflm_report(const char *path, const job *j, const vram_tflm_options *o) {
   void *mem[VRAM_TFLM_TARGET_COUNT] = {NULL};
   vram_tflm t[VRAM_TFLM_TARGET_COUNT];
   model_file m;
   uint32_t i;
   int status;
-  memset(&o, 0, sizeof o);
-  o.kernels = kernels;
-  o.version = version;
   if (model_sniff(path) != VRAM_FILE_TFLITE) {
     cmd_say("%s: no TFLite file: not with --tflm", path);
     return USAGE;
   }
   status = model_file_open(&m, path);
   if (!status)
-    status = tflm_all(&m, &o, t, mem, NULL);
+    status = tflm_all(&m, o, t, mem, NULL);
   if (!status) {
     if (j->json)
-      tflm_json(t, &o);
+      tflm_json(t, o);
     else if (j->csv)
-      tflm_csv(t, &o);
+      tflm_csv(t, o);
     else
-      tflm_text(&m, t, &o);
+      tflm_text(&m, t, o);
   }
   for (i = 0; i < VRAM_TFLM_TARGET_COUNT; i++)
     free(mem[i]);
@@ -216,8 +211,7 @@ int tflm_report(const char *path, const job *j, vram_net_kernels kernels,
   return status;
 }
 
-int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to) {
-  vram_tflm_options o;
+int tflm_find(const char *path, const vram_tflm_options *o, tflm_arenas *to) {
   void *mem[VRAM_TFLM_TARGET_COUNT] = {NULL};
   vram_tflm t[VRAM_TFLM_TARGET_COUNT];
   model_file m;
@@ -225,16 +219,14 @@ int tflm_find(const char *path, vram_net_kernels kernels, tflm_arenas *to) {
   uint32_t i;
   int status;
   memset(to, 0, sizeof *to);
-  memset(&o, 0, sizeof o);
-  o.kernels = kernels;
   if (model_sniff(path) != VRAM_FILE_TFLITE)
     return FITS;
   status = model_file_open(&m, path);
   if (!status) {
     memset(&e, 0, sizeof e);
-    status = tflm_all(&m, &o, t, mem, &e);
+    status = tflm_all(&m, o, t, mem, &e);
     if (!status)
-      for (i = 0; i < tflm_targets(&o); i++) {
+      for (i = 0; i < tflm_targets(o); i++) {
         to->head_bytes = t->head_bytes;
         to->tail_bytes[i] = t[i].tail_bytes;
         to->arena_bytes[i] = t[i].arena_bytes;

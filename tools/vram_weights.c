@@ -11,8 +11,9 @@ enum { WEIGHTS_WRITE, WEIGHTS_COUNT, WEIGHTS_SUM };
 
 typedef struct weights_job {
   int mode;
-  const char *upper, *in; /* in: the memory of these arrays; NULL: any */
-  const net_roms *roms;   /* NULL or without memories: none */
+  const char *upper;
+  uint32_t rom;         /* of these arrays; VRAM_ARENA_BANKS: none */
+  const net_roms *roms; /* NULL or without memories: none */
   const vram_net *net;
   const model_file *m;
   FILE *from, *to;
@@ -87,6 +88,7 @@ static void put_element(FILE *f, vram_dtype d, const uint8_t *b, uint32_t bytes)
 /* One array begins; 0: that is all. */
 static int put_begin(weights_job *w, const char *type, const char *name, const char *what,
                      uint64_t count, uint64_t bytes) {
+  char in[32];
   w->bytes += bytes;
   w->stored[0] += (bytes + 3) & ~UINT64_C(3);
   w->stored[1] += (bytes + 7) & ~UINT64_C(7);
@@ -95,8 +97,10 @@ static int put_begin(weights_job *w, const char *type, const char *name, const c
     fprintf(w->to, " +\n    %s_UP(%s_%s_%s)", w->upper, w->net->name, what, name);
   if (w->mode != WEIGHTS_WRITE)
     return 0;
-  if (w->in)
-    fprintf(w->to, "VRAM_IN_%s ", w->in);
+  if (w->rom < VRAM_ARENA_BANKS) {
+    cmd_upper(w->roms->name[w->rom], in);
+    fprintf(w->to, "VRAM_IN_%s ", in);
+  }
   fprintf(w->to, "static const %s %s_%s_%s[%" PRIu64 "] = {", type, w->net->name, what, name,
           count);
   return 1;
@@ -297,18 +301,16 @@ static int put_operator(weights_job *w, const vram_file_node *n, uint32_t number
   const vram_file_name *x = n->input, *const data =
                                           is_transposed && x && x->next ? x->next->next : x;
   const rom_constant *const place = counted(w, number);
-  char name[96], what[24], other[64], in[32];
+  char name[96], what[24], other[64];
   uint32_t i;
   int seen = 0;
   snprintf(other, sizeof other, "op%" PRIu32, number);
   snprintf(name, sizeof name, "%s", line ? line->y : other);
   w->bytes = w->stored[0] = w->stored[1] = 0;
-  if (place)
-    cmd_upper(w->roms->name[place->memory], in);
-  if (place && w->mode == WEIGHTS_SUM && strcmp(in, w->in))
+  if (place && w->mode == WEIGHTS_SUM && place->memory != w->rom)
     return 1;
   if (w->mode == WEIGHTS_WRITE)
-    w->in = place ? in : NULL;
+    w->rom = place ? place->memory : VRAM_ARENA_BANKS;
   for (i = 0; x; x = x->next, i++) {
     const vram_file_tensor *const t = x->len ? vram_file_find(&w->m->f, x->name, x->len) : NULL;
     const int has_role = is_conv || is_transposed;
@@ -416,7 +418,6 @@ static void put_sections(FILE *f, const net_roms *r) {
 /* The compiler counts what each memory has. */
 static int put_sums(weights_job *w) {
   const net_roms *const r = w->roms;
-  char upper[32], text[40];
   uint32_t i;
   int ok = 1;
   fprintf(w->to,
@@ -425,12 +426,10 @@ static int put_sums(weights_job *w) {
           w->upper, r->unit - 1, r->unit, r->unit);
   w->mode = WEIGHTS_SUM;
   for (i = 0; i < r->o.nbank && ok; i++) {
-    w->in = upper;
-    cmd_upper(r->name[i], upper);
-    snprintf(text, sizeof text, "%" PRIu64, r->rom.bytes[i]);
+    w->rom = i;
     fprintf(w->to, "typedef char %s_%s_is_as_counted[(0UL", w->net->name, r->name[i]);
     ok = put_operators(w, NULL);
-    fprintf(w->to, ") == %sUL ? 1 : -1];\n", text);
+    fprintf(w->to, ") == %" PRIu64 "UL ? 1 : -1];\n", r->rom.bytes[i]);
   }
   fprintf(w->to, "#undef %s_UP\n", w->upper);
   return ok;

@@ -231,6 +231,30 @@ VRAM_API vram_result vram_file_finish(vram_file *f, vram_error *e);
 VRAM_API const vram_file_tensor *vram_file_find(const vram_file *f, const char *name, uint32_t len);
 VRAM_API const vram_file_value *vram_file_get(const vram_file *f, const char *name, uint32_t len);
 
+/* A method of a program of ExecuTorch (.pte): bytes of each memory that its exporter has planned,
+   method_meta.memory_planned_buffer_size. */
+typedef struct vram_executorch_plan vram_executorch_plan;
+struct vram_executorch_plan {
+  vram_executorch_plan *next;
+  const char *name; /* not terminated */
+  const uint64_t *memory_bytes;
+  uint64_t memories, bytes, operators; /* bytes: of all its memories */
+  uint32_t name_len;
+};
+
+typedef struct vram_executorch {
+  vram_executorch_plan *plan_first;          /* in the order of the file */
+  uint64_t planned_bytes, largest_bytes;     /* of all plans; of the one that needs most */
+  uint64_t constants_bytes, delegates_bytes; /* in the file; what delegates are given */
+  uint64_t initial_bytes;                    /* of variables, in the file */
+  uint64_t program_bytes, file_bytes;        /* of its tables; of all */
+  uint64_t delegates, external_constants;    /* how many; external: in another file (.ptd) */
+} vram_executorch;
+
+/* Reads one into f's memory: f was initialised and has no other part. Errors as vram_file_read. */
+VRAM_API vram_result vram_executorch_read(vram_file *f, const vram_file_source *s,
+                                          vram_executorch *to, vram_error *e);
+
 /* The state that a layer keeps in the place of a cache, or beside it. */
 typedef struct vram_hf_state {
   uint64_t layers;                 /* that keep one */

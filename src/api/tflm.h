@@ -34,14 +34,23 @@ typedef enum vram_tflm_target {
 
 typedef enum vram_tflm_version {
   VRAM_TFLM_2026_08, /* VRAM_TFLM_VERSION */
-  VRAM_TFLM_2024_11, /* c28b493d5: 19 operators, TFLM's own kernels, not in the wheel */
+  VRAM_TFLM_2024_11, /* c28b493d5: TFLM's own kernels, not in the wheel */
   VRAM_TFLM_VERSION_COUNT
 } vram_tflm_version;
+
+/* OPTIMIZE_KERNELS_FOR of TFLM's Makefile: sums that CMSIS-NN's kernels for MVE need are kept, or
+   made again in scratch. */
+typedef enum vram_tflm_goal {
+  VRAM_TFLM_FOR_SPEED, /* TFLM's default */
+  VRAM_TFLM_FOR_SIZE,
+  VRAM_TFLM_GOAL_COUNT
+} vram_tflm_goal;
 
 typedef struct vram_tflm_options {
   vram_tflm_target target;
   vram_net_kernels kernels; /* VRAM_KERNELS_NONE: TFLM's own; else CMSIS-NN's for such a core */
   vram_tflm_version version;
+  vram_tflm_goal goal; /* of CMSIS-NN's kernels */
 } vram_tflm_options;
 
 typedef struct vram_tflm_node {        /* bytes of one operator, in the order of the file */
@@ -83,4 +92,5 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
 
 VRAM_API const char *vram_tflm_target_name(uint32_t target);   /* "32"; "?" */
 VRAM_API const char *vram_tflm_version_name(uint32_t version); /* "2024-11"; "?" */
+VRAM_API const char *vram_tflm_goal_name(uint32_t goal);       /* "speed"; "?" */
 #endif

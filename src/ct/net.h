@@ -83,7 +83,7 @@
    is no such word: then the first is an identifier that nobody declared, VRAM__FORMAT_I9, and the
    only thing that the compiler complains about. */
 #define VRAM__NO_FORMAT VRAM_U(8), VRAM_U(8), VRAM_U(4), VRAM_U(2), 0
-#define VRAM__NO_PADDING S, 0, 0, 0
+#define VRAM__NO_PADDING vram_s, 0, 0, 0
 
 /* A format: bits of activations and of weights, bytes of each bias, and which scales there are: 0
    none, 1 one for each matrix, 2 one for each output of a convolution, 3 of LINEAR, too. */
@@ -104,21 +104,22 @@
 #define VRAM__KERNELS_DSP 2
 #define VRAM__KERNELS_MVE 3
 
-/* padding: its kind, and what is given for h and w */
-#define VRAM__PADDING_SAME 0, S, 0, 0
-#define VRAM__PADDING_VALID 0, P, 0, 0
-#define VRAM__PADDING_PAD(h, w) 0, P, h, w
-#define VRAM__PADDING_PAD_CEIL(h, w) 0, C, h, w
-#define VRAM__FITS_S(in, k, s, p, d) 1
-#define VRAM__FITS_P(in, k, s, p, d) VRAM_CONV_OK(in, k, p, d)
-#define VRAM__FITS_C(in, k, s, p, d) (VRAM_CONV_OK(in, k, p, d) && VRAM_U(2) * (p) <= (k))
-#define VRAM__SIZE_S(in, k, s, p, d) VRAM_CONV_OUT_SAME(in, s)
-#define VRAM__SIZE_P(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
-#define VRAM__SIZE_C(in, k, s, p, d) VRAM_POOL_OUT_CEIL(in, k, s, p, d)
+/* padding: its kind, and what is given for h and w. Words between macros are none that a program
+   might define, as S for a stride or NONE. */
+#define VRAM__PADDING_SAME 0, vram_s, 0, 0
+#define VRAM__PADDING_VALID 0, vram_p, 0, 0
+#define VRAM__PADDING_PAD(h, w) 0, vram_p, h, w
+#define VRAM__PADDING_PAD_CEIL(h, w) 0, vram_c, h, w
+#define VRAM__FITS_vram_s(in, k, s, p, d) 1
+#define VRAM__FITS_vram_p(in, k, s, p, d) VRAM_CONV_OK(in, k, p, d)
+#define VRAM__FITS_vram_c(in, k, s, p, d) (VRAM_CONV_OK(in, k, p, d) && VRAM_U(2) * (p) <= (k))
+#define VRAM__SIZE_vram_s(in, k, s, p, d) VRAM_CONV_OUT_SAME(in, s)
+#define VRAM__SIZE_vram_p(in, k, s, p, d) VRAM_CONV_OUT(in, k, s, p, d)
+#define VRAM__SIZE_vram_c(in, k, s, p, d) VRAM_POOL_OUT_CEIL(in, k, s, p, d)
 /* what stands before the input: SAME has half of what the last window lacks, rounded down */
-#define VRAM__BEFORE_P(in, out, k, s, p, d) (VRAM_U(0) + p)
-#define VRAM__BEFORE_C(in, out, k, s, p, d) (VRAM_U(0) + p)
-#define VRAM__BEFORE_S(in, out, k, s, p, d)                                                        \
+#define VRAM__BEFORE_vram_p(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_vram_c(in, out, k, s, p, d) (VRAM_U(0) + p)
+#define VRAM__BEFORE_vram_s(in, out, k, s, p, d)                                                   \
   ((((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) >= (in)                            \
         ? ((out)-VRAM_U(1)) * (s) + VRAM_U(1) * (d) * ((k)-VRAM_U(1)) + VRAM_U(1) - (in)           \
         : VRAM_U(0)) /                                                                             \
@@ -164,42 +165,63 @@
 
 /* A line, a BEGIN or an END that is not there is one mistake and shall be one message. NAMED
    declares a name, NEEDS asks for it.
-   GCC: the name is a type; behind what is declared with it stands an attribute, whose words GCC
-   skips. Where there is no such type, GCC says so, goes on behind the next semicolon, which is the
-   one in the attribute, and so declares what stands there instead. What is made of that is `lost`,
-   and not checked. clang stops. Others tell the name first, and then what else they do not find. */
+   GCC: the name is a type. Where there is no such type, GCC says so and goes on behind the next
+   semicolon or the next braces. What stands there has no effect where there is such a type, and is
+   declared where not: in an attribute, whose words GCC skips (from version 10), or, in C, among
+   parameters. What is made of that is `lost`, and not checked. clang stops; so does SDCC, which
+   says what stands behind such a type: its name once more. Others tell the name first, and then
+   what else they do not find. */
 /* clang-format off */
-#if defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__EDG__) &&             \
-    !defined(__CUDACC__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__EDG__) && !defined(__CUDACC__) &&       \
+    (__GNUC__ >= 10 || (__GNUC__ >= 5 && !defined(__cplusplus)))
 #define VRAM__NET_NAMED(name) typedef char name __attribute__((__unused__))
 #if defined(__cplusplus)
-#define VRAM__NET_OF_TYPE(name, by) extern name by() [[vram::instead
-#else
-#define VRAM__NET_OF_TYPE(name, by)                                                                \
+#define VRAM__NET_OF_TYPE(name, by, names, ...)                                                    \
+  extern name by() [[vram::instead (; __VA_ARGS__; names;)]];
+#elif __GNUC__ >= 10
+#define VRAM__NET_OF_TYPE(name, by, names, ...)                                                    \
   _Pragma("GCC diagnostic ignored \"-Wnested-externs\"")                                           \
-  __extension__ extern char by(name line) [[vram
+  __extension__ extern char by(name line) [[vram (; __VA_ARGS__; names;)]];
+#else /* the last enumerator is this header's, and so are the warnings of it, which GCC keeps */
+#define VRAM__NET_AMONG(by, ...)                                                                   \
+  by##_instead(union { char line; }                                                                \
+               vram__lost[sizeof(__VA_ARGS__) * sizeof(char (*)(enum { vram__last }))])
+#define VRAM__NET_QUIET                                                                            \
+  _Pragma("GCC diagnostic ignored \"-Wnested-externs\"")                                           \
+  _Pragma("GCC diagnostic ignored \"-Wshadow\"") _Pragma("GCC diagnostic ignored \"-Wpedantic\"")  \
+  _Pragma("GCC diagnostic ignored \"-Wunused-local-typedefs\"")
+#define VRAM__NET_OF_TYPE(name, by, names, ...)                                                    \
+  VRAM__NET_QUIET extern char by(name line), VRAM__NET_AMONG(by, __VA_ARGS__);                     \
+  VRAM__NET_NAMED(name);
 #endif
-#define VRAM__NET_NEEDS(name, by, instead)                                                         \
+#define VRAM__NET_NEEDS(name, by, names, ...)                                                      \
   _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wattributes\"")                \
   _Pragma("GCC diagnostic ignored \"-Wredundant-decls\"")                                          \
-  VRAM__NET_OF_TYPE(name, by) (; instead;)]];                                                      \
+  VRAM__NET_OF_TYPE(name, by, names, __VA_ARGS__)                                                  \
   _Pragma("GCC diagnostic pop")
-#define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
-#define VRAM__NET_BEGUN(q) q##_lost = 0
-#define VRAM__NET_GOES_ON(q, p) q##_lost = 0 + p##_lost
-#define VRAM__NET_ENDED(N, p) N##_lost = 0 + p##_lost
-#else
-#if defined(__clang__) && !defined(__cplusplus)
+#elif defined(__SDCC)
+#define VRAM__NET_NAMED(name) typedef char name
+#define VRAM__NET_OF_TYPE(name, by) typedef char by(name name);
+#define VRAM__NET_NEEDS(name, by, names, ...) VRAM__NET_OF_TYPE(name, by)
+#elif defined(__clang__) && !defined(__cplusplus)
 #define VRAM__NET_NAMED(name) struct name
-#define VRAM__NET_NEEDS(name, by, instead)                                                         \
+#define VRAM__NET_NEEDS(name, by, names, ...)                                                      \
   _Pragma("clang diagnostic push") _Pragma("clang diagnostic fatal \"-Wvisibility\"")              \
   extern char by(struct name *);                                                                   \
   _Pragma("clang diagnostic pop")
 #else
 #define VRAM__NET_NAMED(name) struct vram__net
-#define VRAM__NET_NEEDS(name, by, instead)
+#define VRAM__NET_NEEDS(name, by, names, ...)
 #endif
+#if defined(VRAM__NET_OF_TYPE)
+#define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(q##_lost || (condition), name)
+#define VRAM__NET_IS_LOST(q) q##_lost
+#define VRAM__NET_BEGUN(q) q##_lost = 0
+#define VRAM__NET_GOES_ON(q, p) q##_lost = 0 + p##_lost
+#define VRAM__NET_ENDED(N, p) N##_lost = 0 + p##_lost
+#else
 #define VRAM__NET_ASSERT(q, condition, name) VRAM_STATIC_ASSERT(condition, name)
+#define VRAM__NET_IS_LOST(q) 0
 #define VRAM__NET_BEGUN(q) q##_is_no_line_after_BEGIN = 0
 #define VRAM__NET_GOES_ON(q, p) q##_is_no_line_after_BEGIN = 0 + p##_is_no_line_after_BEGIN
 #define VRAM__NET_ENDED(N, p) N##_lacks_its_VRAM_NET_END = 1, VRAM__NET_GOES_ON(N, p)
@@ -207,41 +229,56 @@
 /* clang-format on */
 /* q stands behind p in N, and takes k */
 #define VRAM__NET_AFTER(q, p)                                                                      \
-  VRAM__NET_NEEDS(p##_is_no_line_after_BEGIN, q##_follows, VRAM__NET_LOST(p))
+  VRAM__NET_NEEDS(p##_is_no_line_after_BEGIN, q##_follows, VRAM__NET_NAMES(p),                     \
+                  VRAM__NET_CONSTANTS(VRAM__NET_LOST(p)))
+#if defined(VRAM__NET_AMONG) /* one after the other: what is missing first is told alone */
+#define VRAM__NET_NAMES(p) VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+#define VRAM__NET_LOST(p) VRAM__NET_LOST_LINE(p)
 #define VRAM__NET_TAKES(q, k)                                                                      \
-  VRAM__NET_NEEDS(k##_is_no_line_after_BEGIN, q##_takes_line, VRAM__NET_LOST(k))                   \
-  VRAM__NET_NEEDS(k##_is_no_kept_value, q##_takes, VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)))
+  _Pragma("GCC diagnostic push")                                                                   \
+      VRAM__NET_QUIET extern char q##_takes_line(k##_is_no_line_after_BEGIN line),                 \
+      VRAM__NET_AMONG(q##_takes_line, VRAM__NET_CONSTANTS(VRAM__NET_LOST(k))),                     \
+      q##_takes(k##_is_no_kept_value line),                                                        \
+      VRAM__NET_AMONG(q##_takes, VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)));                      \
+  VRAM__NET_NAMES(k);                                                                              \
+  _Pragma("GCC diagnostic pop")
+#else
+#define VRAM__NET_NAMES(p)                                                                         \
+  VRAM__NET_NAMED(p##_is_no_kept_value);                                                           \
+  VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+#define VRAM__NET_LOST(p) VRAM__NET_LOST_LINE(p), VRAM__NET_NOT_KEPT(p)
+#define VRAM__NET_TAKES(q, k)                                                                      \
+  VRAM__NET_NEEDS(k##_is_no_line_after_BEGIN, q##_takes_line, VRAM__NET_NAMES(k),                  \
+                  VRAM__NET_CONSTANTS(VRAM__NET_LOST(k)))                                          \
+  VRAM__NET_NEEDS(k##_is_no_kept_value, q##_takes, , VRAM__NET_CONSTANTS(VRAM__NET_NOT_KEPT(k)))
+#endif
 #define VRAM__NET_NOT_KEPT(k)                                                                      \
   VRAM__E(k##_kept_from, VRAM_U(0)), VRAM__E(k##_kept_to, VRAM_U(0)),                              \
-      VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0, k##_opened = 0
+      VRAM__E(k##_added, VRAM_U(0)), k##_held_before = 0, k##_opened = 1
 /* a plan is for line q; without it the plan's figures of it are not checked */
 #define VRAM__NET_PLANS(q)                                                                         \
   VRAM__NET_NEEDS(                                                                                 \
-      q##_is_no_line_after_BEGIN, q##_is_planned,                                                  \
+      q##_is_no_line_after_BEGIN, q##_is_planned, VRAM__NET_NAMES(q),                              \
       VRAM__NET_CONSTANTS(VRAM__E(q##_bytes, VRAM_U(1)), VRAM__E2(q##_macs, VRAM_U(1)),            \
                           VRAM__COPY(q##_params, q##_bytes), VRAM__COPY(q##_weights, q##_bytes),   \
                           VRAM__COPY(q##_flash, q##_bytes), VRAM__COPY(q##_scratch, q##_bytes),    \
-                          VRAM__COPY(q##_state, q##_bytes), VRAM__COPY(q##_live, q##_bytes));      \
-      VRAM__NET_LOST(q))
+                          VRAM__COPY(q##_state, q##_bytes), VRAM__COPY(q##_live, q##_bytes),       \
+                          VRAM__NET_LOST(q)))
 /* what a line reads of another one, as if that were one byte */
-#define VRAM__NET_LOST(p)                                                                          \
-  VRAM__NET_CONSTANTS(                                                                             \
-      p##_lost = 1, p##_n = 1, p##_align = 1, p##_h = 1, p##_w = 1, p##_c = 1, p##_bias_each = 4,  \
-      p##_a_bits = 8, p##_w_bits = 8, p##_kernels = 0, p##_scales = 1, p##_bias = 0, p##_end = 0,  \
-      p##_held = 0, p##_open = 0, p##_buf = 0, VRAM__E(p##_size, VRAM_U(1)),                       \
-      VRAM__E2(p##_macs_total, VRAM_U(1)), VRAM__COPY(p##_params_total, p##_size),                 \
-      VRAM__COPY(p##_weights_total, p##_size), VRAM__COPY(p##_flash_total, p##_size),              \
-      VRAM__COPY(p##_state_total, p##_size), VRAM__COPY(p##_offset, p##_size),                     \
-      VRAM__COPY(p##_low, p##_size), VRAM__COPY(p##_top, p##_size),                                \
-      VRAM__COPY(p##_low_from, p##_size), VRAM__COPY(p##_low_to, p##_size),                        \
-      VRAM__COPY(p##_top_from, p##_size), VRAM__COPY(p##_top_to, p##_size),                        \
-      VRAM__COPY(p##_reach, p##_size), VRAM__COPY(p##_live_peak, p##_size),                        \
-      VRAM__COPY(p##_arena, p##_size), VRAM__COPY(p##_buf0, p##_size),                             \
-      VRAM__COPY(p##_buf1, p##_size), VRAM__COPY(p##_side, p##_size),                              \
-      VRAM__COPY(p##_scratch_peak, p##_size), VRAM__E(p##_kept, VRAM_U(1073741824)),               \
-      VRAM__NET_NOT_KEPT(p));                                                                      \
-  VRAM__NET_NAMED(p##_is_no_kept_value);                                                           \
-  VRAM__NET_NAMED(p##_is_no_line_after_BEGIN)
+#define VRAM__NET_LOST_LINE(p)                                                                     \
+  p##_lost = 1, p##_n = 1, p##_align = 1, p##_h = 1, p##_w = 1, p##_c = 1, p##_bias_each = 4,      \
+  p##_a_bits = 8, p##_w_bits = 8, p##_kernels = 0, p##_scales = 1, p##_bias = 0, p##_end = 0,      \
+  p##_held = 0, p##_open = 0, p##_buf = 0, VRAM__E(p##_size, VRAM_U(1)),                           \
+  VRAM__E2(p##_macs_total, VRAM_U(1)), VRAM__COPY(p##_params_total, p##_size),                     \
+  VRAM__COPY(p##_weights_total, p##_size), VRAM__COPY(p##_flash_total, p##_size),                  \
+  VRAM__COPY(p##_state_total, p##_size), VRAM__COPY(p##_offset, p##_size),                         \
+  VRAM__COPY(p##_low, p##_size), VRAM__COPY(p##_top, p##_size),                                    \
+  VRAM__COPY(p##_low_from, p##_size), VRAM__COPY(p##_low_to, p##_size),                            \
+  VRAM__COPY(p##_top_from, p##_size), VRAM__COPY(p##_top_to, p##_size),                            \
+  VRAM__COPY(p##_reach, p##_size), VRAM__COPY(p##_live_peak, p##_size),                            \
+  VRAM__COPY(p##_arena, p##_size), VRAM__COPY(p##_buf0, p##_size), VRAM__COPY(p##_buf1, p##_size), \
+  VRAM__COPY(p##_side, p##_size), VRAM__COPY(p##_scratch_peak, p##_size),                          \
+  VRAM__E(p##_kept, VRAM_U(1073741824))
 
 /* All lines are this one: the values of the arguments, checks, the constants. A program that wants
    a table of a network includes the network a second time, inside a function and with a
@@ -272,9 +309,9 @@
                    q##_has_not_as_many_elements_as_its_input);
 #define VRAM__NET_CHECK_DTYPE(p, q, k)                                                             \
   VRAM__NET_ASSERT(q,                                                                              \
-                   VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&                             \
-                       (p##_w_bits > 0) == (k##_w_bits > 0) &&                                     \
-                       (p##_scales > 0) == (k##_scales > 0),                                       \
+                   VRAM__NET_IS_LOST(k) || (VRAM_U(0) + p##_a_bits == VRAM_U(0) + k##_a_bits &&    \
+                                            (p##_w_bits > 0) == (k##_w_bits > 0) &&                \
+                                            (p##_scales > 0) == (k##_scales > 0)),                 \
                    q##_input_and_##k##_differ_in_format);
 
 /* the format of p goes on, or another one begins */
@@ -503,20 +540,21 @@
 
 /* convolutions: y [n, h, w, out_channels]; _FULL: with dilation dh, dw and groups */
 #define VRAM_NET_CONV2D(net, y, x, out_channels, kh, kw, sh, sw, padding, bias)                    \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D", CONV2D, padding, out_channels, kh, kw, sh,    \
-                 sw, 1, 1, 1, bias)
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D", VRAM__NET_SCRATCH_CONV2D, padding,            \
+                 out_channels, kh, kw, sh, sw, 1, 1, 1, bias)
 #define VRAM_NET_CONV2D_FULL(net, y, x, out_channels, kh, kw, sh, sw, dh, dw, padding, groups,     \
                              bias)                                                                 \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D_FULL", CONV2D, padding, out_channels, kh, kw,   \
-                 sh, sw, dh, dw, groups, bias)
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "CONV2D_FULL", VRAM__NET_SCRATCH_CONV2D, padding,       \
+                 out_channels, kh, kw, sh, sw, dh, dw, groups, bias)
 /* y [n, h, w, c * multiplier] */
 #define VRAM_NET_DEPTHWISE_CONV2D(net, y, x, multiplier, kh, kw, sh, sw, padding, bias)            \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D", DEPTHWISE_CONV2D, padding,          \
-                 VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh, sw, 1, 1,                   \
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D", VRAM__NET_SCRATCH_DEPTHWISE_CONV2D, \
+                 padding, VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh, sw, 1, 1,          \
                  0 + net##_##x##_c, bias)
 #define VRAM_NET_DEPTHWISE_CONV2D_FULL(net, y, x, multiplier, kh, kw, sh, sw, dh, dw, padding,     \
                                        bias)                                                       \
-  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D_FULL", DEPTHWISE_CONV2D, padding,     \
+  VRAM__NET_CONV(net##_##y, net##_##x, #y, "DEPTHWISE_CONV2D_FULL",                                \
+                 VRAM__NET_SCRATCH_DEPTHWISE_CONV2D, padding,                                      \
                  VRAM_U(1) * net##_##x##_c * (multiplier), kh, kw, sh, sw, dh, dw,                 \
                  0 + net##_##x##_c, bias)
 #define VRAM__NET_CONV(q, p, name, op, scratch, padding, ...)                                      \
@@ -545,7 +583,7 @@
                 VRAM__NET_COUNT_WEIGHTS(q, p, VRAM__V(q##_window) * q##_c,                         \
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
                                         VRAM__V(q##_window) * VRAM__NET_ELEMS(q),                  \
-                                        VRAM__NET_SCRATCH_##scratch(q, p, kind)),                  \
+                                        scratch(q, p, kind)),                                      \
                 VRAM__NET_NEW(q, p)))
 /* scratch of CMSIS-NN's kernels; 0 for what they do not cover */
 #define VRAM__NET_SCRATCH_NONE(q, p, kind) VRAM_U(0)
@@ -587,9 +625,9 @@
 /* convolutions have no ceil_mode */
 #define VRAM__NET_CHECK_KIND(q, kind)                                                              \
   VRAM__NET_ASSERT(q, VRAM__CONV_##kind, q##_has_a_padding_that_is_for_pools);
-#define VRAM__CONV_S 1
-#define VRAM__CONV_P 1
-#define VRAM__CONV_C 0
+#define VRAM__CONV_vram_s 1
+#define VRAM__CONV_vram_p 1
+#define VRAM__CONV_vram_c 0
 #define VRAM__NET_CHECK_WINDOW(q, w)                                                               \
   VRAM__NET_ASSERT(q, w##_sized, w##_has_a_kernel_stride_or_padding_that_is_not_1_to_32767);       \
   VRAM__NET_ASSERT(q, !w##_sized || w##_fits, w##_kernel_is_larger_than_its_padded_input);
@@ -639,12 +677,12 @@
                                         VRAM__NET_SCRATCH_CONV_TRANSPOSE2D(q, p, kind)),           \
                 VRAM__NET_NEW(q, p)))
 /* output_padding that is possible: it tells which of the sizes that the stride allows is meant */
-#define VRAM__EXTRA_S(op, s) ((op) == 0)
-#define VRAM__EXTRA_P(op, s) ((op) < (s))
-#define VRAM__EXTRA_C(op, s) 1
-#define VRAM__LARGER_S(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
-#define VRAM__LARGER_C(in, k, s, p, op) VRAM__LARGER_P(in, k, s, p, op)
-#define VRAM__LARGER_P(in, k, s, p, op)                                                            \
+#define VRAM__EXTRA_vram_s(op, s) ((op) == 0)
+#define VRAM__EXTRA_vram_p(op, s) ((op) < (s))
+#define VRAM__EXTRA_vram_c(op, s) 1
+#define VRAM__LARGER_vram_s(in, k, s, p, op) (VRAM_U(1) * (in) * (s))
+#define VRAM__LARGER_vram_c(in, k, s, p, op) VRAM__LARGER_vram_p(in, k, s, p, op)
+#define VRAM__LARGER_vram_p(in, k, s, p, op)                                                       \
   ((((in)-VRAM_U(1)) * (s) + (k) + (op)) > VRAM_U(2) * (p)                                         \
        ? (((in)-VRAM_U(1)) * (s) + (k) + (op)) - VRAM_U(2) * (p)                                   \
        : VRAM_U(0))
@@ -687,9 +725,9 @@
                                         VRAM_U(1) * q##_bias * q##_c, VRAM__NET_PAIRS(p, q##_c),   \
                                         VRAM__V(q##_window) * VRAM__NET_ELEMS(q), VRAM_U(0)),      \
                 VRAM__NET_NEW(q, p)))
-#define VRAM__DEPTH_S(pd) ((pd) == 0)
-#define VRAM__DEPTH_P(pd) 1
-#define VRAM__DEPTH_C(pd) 1
+#define VRAM__DEPTH_vram_s(pd) ((pd) == 0)
+#define VRAM__DEPTH_vram_p(pd) 1
+#define VRAM__DEPTH_vram_c(pd) 1
 /* y [n, h, w, out_features]: on the last axis */
 #define VRAM_NET_LINEAR(net, y, x, out_features, bias)                                             \
   VRAM__NET_LINEAR(net##_##y, net##_##x, #y, out_features, bias)
@@ -709,9 +747,11 @@
                 VRAM__NET_NEW(q, p)))
 
 #define VRAM_NET_MAX_POOL2D(net, y, x, kh, kw, sh, sw, padding)                                    \
-  VRAM__NET_POOL(net##_##y, net##_##x, #y, "MAX_POOL2D", NONE, padding, kh, kw, sh, sw)
+  VRAM__NET_POOL(net##_##y, net##_##x, #y, "MAX_POOL2D", VRAM__NET_SCRATCH_NONE, padding, kh, kw,  \
+                 sh, sw)
 #define VRAM_NET_AVG_POOL2D(net, y, x, kh, kw, sh, sw, padding)                                    \
-  VRAM__NET_POOL(net##_##y, net##_##x, #y, "AVG_POOL2D", AVG_POOL2D, padding, kh, kw, sh, sw)
+  VRAM__NET_POOL(net##_##y, net##_##x, #y, "AVG_POOL2D", VRAM__NET_SCRATCH_AVG_POOL2D, padding,    \
+                 kh, kw, sh, sw)
 #define VRAM__NET_POOL(q, p, name, op, scratch, padding, ...)                                      \
   VRAM__NET_POOL_(q, p, name, op, scratch, __VA_ARGS__, VRAM__PADDING_##padding, VRAM__NO_PADDING)
 #define VRAM__NET_POOL_(...) VRAM__NET_POOL__(__VA_ARGS__)
@@ -725,26 +765,26 @@
           q, !q##_sized || (VRAM_U(2) * q##_ph <= q##_kh && VRAM_U(2) * q##_pw <= q##_kw),         \
           q##_padding_is_more_than_half_its_kernel);                                               \
       VRAM__NET_CHECK_SHAPE(q),                                                                    \
-      VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                            \
-                VRAM__NET_COUNT_SCRATCH(q, p, VRAM__NET_SCRATCH_##scratch(q, p, kind)),            \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_SCRATCH(q, p, scratch(q, p, kind)),        \
                 VRAM__NET_NEW(q, p)))
 /* y [n, 1, 1, c]; TFLite's MEAN, which needs no scratch */
 #define VRAM_NET_GLOBAL_AVG_POOL2D(net, y, x)                                                      \
-  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", NONE, 1, 1, 0 + net##_##x##_c)
+  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_AVG_POOL2D", VRAM__NET_SCRATCH_NONE, 1, 1,        \
+               0 + net##_##x##_c)
 #define VRAM_NET_GLOBAL_MAX_POOL2D(net, y, x)                                                      \
-  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_MAX_POOL2D", NONE, 1, 1, 0 + net##_##x##_c)
+  VRAM__NET_TO(net##_##y, net##_##x, #y, "GLOBAL_MAX_POOL2D", VRAM__NET_SCRATCH_NONE, 1, 1,        \
+               0 + net##_##x##_c)
 #define VRAM_NET_UPSAMPLE2D(net, y, x, factor_h, factor_w)                                         \
-  VRAM__NET_TO(net##_##y, net##_##x, #y, "UPSAMPLE2D", NONE,                                       \
+  VRAM__NET_TO(net##_##y, net##_##x, #y, "UPSAMPLE2D", VRAM__NET_SCRATCH_NONE,                     \
                VRAM_U(1) * net##_##x##_h * (factor_h), VRAM_U(1) * net##_##x##_w * (factor_w),     \
                0 + net##_##x##_c)
 #define VRAM__NET_TO(q, p, name, op, scratch, h, w, c)                                             \
   VRAM__NET_AFTER(q, p)                                                                            \
-  VRAM_NET_LINE(q, p, name, op,                                                                    \
-                VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),        \
-                VRAM__NET_CHECK_SHAPE(q),                                                          \
-                VRAM__ALL(VRAM__NET_FORMAT(q, p),                                                  \
-                          VRAM__NET_COUNT_SCRATCH(q, p, VRAM__NET_SCRATCH_##scratch(q, p, P)),     \
-                          VRAM__NET_NEW(q, p)))
+  VRAM_NET_LINE(                                                                                   \
+      q, p, name, op, VRAM__ALL(q##_h = (h) | 0, q##_w = (w) | 0, q##_c = (c) | 0, q##_bias = 0),  \
+      VRAM__NET_CHECK_SHAPE(q),                                                                    \
+      VRAM__ALL(VRAM__NET_FORMAT(q, p), VRAM__NET_COUNT_SCRATCH(q, p, scratch(q, p, vram_p)),      \
+                VRAM__NET_NEW(q, p)))
 /* zeros around: y [n, top + h + bottom, left + w + right, c] */
 #define VRAM_NET_PAD(net, y, x, top, bottom, left, right)                                          \
   VRAM__NET_PAD(net##_##y, net##_##x, #y, top, bottom, left, right)
@@ -1246,7 +1286,7 @@
 #if defined(VRAM__NET_OF_TYPE) || (defined(__clang__) && !defined(__cplusplus))
 #define VRAM__NET_ENDS(N)                                                                          \
   VRAM__NET_NEEDS(                                                                                 \
-      N##_lacks_its_VRAM_NET_END, N##_is_to_fit,                                                   \
+      N##_lacks_its_VRAM_NET_END, N##_is_to_fit, ,                                                 \
       VRAM__NET_CONSTANTS(VRAM__E(N##_flash, VRAM_U(0)), VRAM__E(N##_state, VRAM_U(0)),            \
                           VRAM__E(N##_arena, VRAM_U(0)), VRAM__E(N##_pingpong, VRAM_U(0))))
 #else

@@ -1,33 +1,7 @@
 /* >>tflm/cmsis    kernels of CMSIS-NN in TensorFlow Lite Micro
-   From tensorflow/lite/micro/kernels/cmsis_nn (Init, Prepare), built with
-   KERNELS_OPTIMIZED_FOR_SPEED, TFLM's default. All other operators have TFLM's own kernels. */
+   From tensorflow/lite/micro/kernels/cmsis_nn (Init, Prepare). All other operators have TFLM's own
+   kernels. */
 #include "tflm/tflm.h"
-
-/* clang-format off */
-static const vram__tflm_kernel vram__tflm_cmsis_kernels[] = {
-#define VRAM__CMSIS_KERNEL(name, params, data32, data64, temps)                                  \
-  {#name, VRAM__TFLM_OF_##params, VRAM__TFLM_CMSIS, {data32, data32, data64, 0}, temps}
-    VRAM__CMSIS_KERNEL(AVERAGE_POOL_2D, Pool, 36, 36, "0a0a!"),
-    VRAM__CMSIS_KERNEL(BATCH_MATMUL, BatchMatMul, 36, 56, "01a!"),
-    VRAM__CMSIS_KERNEL(CONV_2D, Conv, 60, 80, "01a!012a"),
-    VRAM__CMSIS_KERNEL(DEPTHWISE_CONV_2D, DepthwiseConv, 60, 80, "01a!012a"),
-    VRAM__CMSIS_KERNEL(FULLY_CONNECTED, FullyConnected, 72, 96, "012a!"),
-    VRAM__CMSIS_KERNEL(MAX_POOL_2D, Pool, 36, 36, "0a"),
-    VRAM__CMSIS_KERNEL(SOFTMAX, Softmax, 64, 88, "0a!"),
-    VRAM__CMSIS_KERNEL(SVDF, SVDF, 40, 48, "01234a!"),
-    VRAM__CMSIS_KERNEL(TRANSPOSE_CONV, TransposeConv, 76, 88, "a21!(213a"),
-    VRAM__CMSIS_KERNEL(UNIDIRECTIONAL_SEQUENCE_LSTM, UnidirectionalSequenceLSTM, 912, 1008, "*a!"),
-#undef VRAM__CMSIS_KERNEL
-};
-/* clang-format on */
-
-VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len) {
-  uint32_t i;
-  for (i = 0; i < sizeof vram__tflm_cmsis_kernels / sizeof *vram__tflm_cmsis_kernels; i++)
-    if (vram__text_is(name, len, vram__tflm_cmsis_kernels[i].name))
-      return vram__tflm_cmsis_kernels + i;
-  return vram__tflm_kernel_of(name, len);
-}
 
 /* RequestScratchBufferInArena, where there is anything to request. */
 static void vram__tflm_cmsis_scratch(vram__tflm_run *r, uint64_t bytes) {
@@ -77,8 +51,7 @@ static vram__cmsis vram__tflm_window(const vram__tflm_run *r, const vram__tflm_v
 }
 
 /* A filter of int4 has the buffers of int8 here. */
-static void vram__tflm_cmsis_conv(vram__tflm_run *r, const vram__tflm_value *x,
-                                  const vram__tflm_value *y) {
+static VRAM__TFLM_RULE(cmsis_conv) {
   const vram__tflm_value *const filter = vram__tflm_need(r, r->node->input, 1, 4);
   vram__cmsis k;
   if (x->dtype == VRAM_F32)
@@ -90,8 +63,7 @@ static void vram__tflm_cmsis_conv(vram__tflm_run *r, const vram__tflm_value *x,
   vram__tflm_cmsis_scratch(r, vram__cmsis_conv2d(&k));
 }
 
-static void vram__tflm_cmsis_depthwise(vram__tflm_run *r, const vram__tflm_value *x,
-                                       const vram__tflm_value *y) {
+static VRAM__TFLM_RULE(cmsis_depthwise) {
   const vram__tflm_value *const filter = vram__tflm_need(r, r->node->input, 1, 4);
   vram__cmsis k;
   if (x->dtype == VRAM_F32)
@@ -104,31 +76,39 @@ static void vram__tflm_cmsis_depthwise(vram__tflm_run *r, const vram__tflm_value
 }
 
 /* Both buffers are requested, of 0 bytes, too. */
-static void vram__tflm_cmsis_deconv(vram__tflm_run *r, const vram__tflm_value *y) {
-  const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 2, 4),
+static VRAM__TFLM_RULE(cmsis_deconv) {
+  const vram__tflm_value *const in = vram__tflm_need(r, r->node->input, 2, 4),
                                 *const filter = vram__tflm_need(r, r->node->input, 1, 4),
                                 *const bias = vram__tflm_of(r, r->node->input, 3);
-  vram__cmsis k = vram__tflm_window(r, x, filter, y);
+  vram__cmsis k = vram__tflm_window(r, in, filter, y);
   uint64_t reversed = 0;
+  (void)x;
   vram__tflm_channels(r, vram__tflm_axis(filter, 0));
-  if (x->dtype == VRAM_I8) {
+  if (in->dtype == VRAM_I8) {
     if (k.sh <= 2 && k.sw <= 2 && k.c > 16)
       reversed = filter->numel;
     vram__tflm_scratch(r, vram__cmsis_conv_transpose2d(&k) - reversed);
     vram__tflm_scratch(r, reversed);
   }
-  if (x->dtype == VRAM_I16)
+  if (in->dtype == VRAM_I16)
     vram__tflm_scratch(r, 8 * y->numel);
-  if (x->dtype == VRAM_I16 && bias && bias->dtype == VRAM_I16)
+  if (in->dtype == VRAM_I16 && bias && bias->dtype == VRAM_I16)
     vram__tflm_scratch(r, 8 * bias->numel);
 }
 
 static int vram__tflm_mve(const vram__tflm_run *r) { return r->kernels == VRAM_KERNELS_MVE; }
 
+/* Sums of the rows of constant kernels, which the kernels for MVE need. */
+static void vram__tflm_cmsis_sums(vram__tflm_run *r, uint64_t rows) {
+  if (vram__tflm_mve(r) && r->goal == VRAM_TFLM_FOR_SPEED)
+    vram__tflm_kernel_keep(r, 4 * rows);
+  else if (vram__tflm_mve(r))
+    vram__tflm_scratch(r, 4 * rows);
+}
+
 /* More than two axes are a 1x1 convolution, whose multipliers for each channel are made up in
-   scratch. Sums of a kernel's rows are kept where they are constant, else made in scratch. */
-static void vram__tflm_cmsis_linear(vram__tflm_run *r, const vram__tflm_value *x,
-                                    const vram__tflm_value *y) {
+   scratch. */
+static VRAM__TFLM_RULE(cmsis_linear) {
   const vram__tflm_value *const filter = vram__tflm_need(r, r->node->input, 1, 1),
                                 *const bias = vram__tflm_of(r, r->node->input, 2);
   const uint64_t in = vram__tflm_axis(filter, filter->ndim ? filter->ndim - 1u : 0),
@@ -140,76 +120,83 @@ static void vram__tflm_cmsis_linear(vram__tflm_run *r, const vram__tflm_value *x
   if (y->ndim > 2 && in % 4 == 0) {
     if (filter->scales <= 1)
       vram__tflm_scratch(r, 8 * out);
-  } else if (vram__tflm_mve(r) && filter->is_constant && (!bias || bias->is_constant))
-    vram__tflm_kernel_keep(r, 4 * out);
+  } else if (filter->is_constant && (!bias || bias->is_constant))
+    vram__tflm_cmsis_sums(r, out);
   else if (vram__tflm_mve(r))
     vram__tflm_scratch(r, 4 * out);
 }
 
-static void vram__tflm_cmsis_matmul(vram__tflm_run *r, const vram__tflm_value *a,
-                                    const vram__tflm_value *y) {
+static VRAM__TFLM_RULE(cmsis_matmul) {
   const vram__tflm_value *const b = vram__tflm_need(r, r->node->input, 1, 2);
   if (vram__tflm_option(r->node, "adj_x"))
-    vram__tflm_transposed(r, a);
+    vram__tflm_transposed(r, x);
   if (!vram__tflm_option(r->node, "adj_y"))
     vram__tflm_transposed(r, b);
   vram__tflm_dims(r, y);
-  if (a->dtype == VRAM_F32)
+  if (x->dtype == VRAM_F32)
     return;
   vram__tflm_kernel_keep(r, VRAM__TFLM_MATMUL_QUANTIZATION);
-  if (a->dtype == VRAM_I8 && vram__tflm_mve(r))
+  if (x->dtype == VRAM_I8 && vram__tflm_mve(r))
     vram__tflm_scratch(r, 4 * vram__tflm_axis(y, y->ndim ? y->ndim - 1u : 0));
 }
 
 /* Sums of the kernels' rows, with the biases, of four gates' two kernels. */
-static void vram__tflm_cmsis_lstm(vram__tflm_run *r, const vram__tflm_value *x) {
+static VRAM__TFLM_RULE(cmsis_lstm) {
   const vram__tflm_value *const state = vram__tflm_need(r, r->node->input, 19, 2);
   const int is_float = state->dtype == VRAM_F32;
   uint32_t i;
+  (void)y;
   for (i = 0; i < 8 && !is_float; i++)
     vram__tflm_kernel_keep(r, vram__tflm_axis(state, 1) * (x->dtype == VRAM_I16 ? 8 : 4));
   for (i = 0; i < (is_float ? 4u : 3u); i++)
     vram__tflm_scratch(r, state->bytes);
 }
 
-VRAM__FN void vram__tflm_cmsis(vram__tflm_run *r, const vram__tflm_kernel *kernel) {
-  const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 0),
-                                *const y = vram__tflm_need(r, r->node->output, 0, 0);
-  vram__cmsis k;
-  switch ((vram__tflm_params)kernel->params) {
-  case VRAM__TFLM_OF_Conv:
-    vram__tflm_cmsis_conv(r, x, y);
-    break;
-  case VRAM__TFLM_OF_DepthwiseConv:
-    vram__tflm_cmsis_depthwise(r, x, y);
-    break;
-  case VRAM__TFLM_OF_TransposeConv:
-    vram__tflm_cmsis_deconv(r, y);
-    break;
-  case VRAM__TFLM_OF_FullyConnected:
-    vram__tflm_cmsis_linear(r, x, y);
-    break;
-  case VRAM__TFLM_OF_BatchMatMul:
-    vram__tflm_cmsis_matmul(r, x, y);
-    break;
-  case VRAM__TFLM_OF_UnidirectionalSequenceLSTM:
-    vram__tflm_cmsis_lstm(r, x);
-    break;
-  case VRAM__TFLM_OF_SVDF:
-    vram__tflm_svdf(r);
-    if (x->dtype == VRAM_I8 && vram__tflm_mve(r))
-      vram__tflm_kernel_keep(r, 4 * vram__tflm_axis(vram__tflm_need(r, r->node->input, 1, 1), 0));
-    break;
-  case VRAM__TFLM_OF_Pool: /* the average's alone comes here */
-    k = vram__tflm_window(r, x, x, y);
-    if (x->dtype == VRAM_I8 || x->dtype == VRAM_I16)
-      vram__tflm_cmsis_scratch(r, vram__cmsis_avg_pool2d(&k));
-    break;
-  default: /* softmax: tables for int16 */
-    if (x->dtype == VRAM_I16) {
-      vram__tflm_kernel_keep(r, VRAM__TFLM_TABLE_INT16);
-      vram__tflm_kernel_keep(r, VRAM__TFLM_TABLE_INT16);
-    }
-    break;
-  }
+static VRAM__TFLM_RULE(cmsis_svdf) {
+  vram__tflm_rule_svdf(r, x, y);
+  if (x->dtype == VRAM_I8)
+    vram__tflm_cmsis_sums(r, vram__tflm_axis(vram__tflm_need(r, r->node->input, 1, 1), 0));
+}
+
+static VRAM__TFLM_RULE(cmsis_avg_pool) {
+  const vram__cmsis k = vram__tflm_window(r, x, x, y);
+  if (x->dtype == VRAM_I8 || x->dtype == VRAM_I16)
+    vram__tflm_cmsis_scratch(r, vram__cmsis_avg_pool2d(&k));
+}
+
+/* ---- rows ---- */
+
+/* clang-format off */
+static const vram__tflm_kernel vram__tflm_cmsis_kernels[] = {
+#define VRAM__CMSIS_KERNEL(name, params, rule, data32, data64, temps)                            \
+  {#name, VRAM__TFLM_OF_##params, vram__tflm_rule_##rule, {data32, data32, data64, 0}, temps}
+    VRAM__CMSIS_KERNEL(AVERAGE_POOL_2D, Pool, cmsis_avg_pool, 36, 36, "0a0a!"),
+    VRAM__CMSIS_KERNEL(BATCH_MATMUL, BatchMatMul, cmsis_matmul, 36, 56, "01a!"),
+    VRAM__CMSIS_KERNEL(CONV_2D, Conv, cmsis_conv, 60, 80, "01a!012a"),
+    VRAM__CMSIS_KERNEL(DEPTHWISE_CONV_2D, DepthwiseConv, cmsis_depthwise, 60, 80, "01a!012a"),
+    VRAM__CMSIS_KERNEL(FULLY_CONNECTED, FullyConnected, cmsis_linear, 72, 96, "012a!"),
+    VRAM__CMSIS_KERNEL(MAX_POOL_2D, Pool, none, 36, 36, "0a"),
+    VRAM__CMSIS_KERNEL(SOFTMAX, Softmax, softmax, 64, 88, "0a!"),
+    VRAM__CMSIS_KERNEL(SVDF, SVDF, cmsis_svdf, 40, 48, "01234a!"),
+    VRAM__CMSIS_KERNEL(TRANSPOSE_CONV, TransposeConv, cmsis_deconv, 76, 88, "a21!(213a"),
+    VRAM__CMSIS_KERNEL(UNIDIRECTIONAL_SEQUENCE_LSTM, UnidirectionalSequenceLSTM, cmsis_lstm, 912, 1008, "*a!"),
+};
+/* for size: what differs */
+static const vram__tflm_kernel vram__tflm_cmsis_small[] = {
+    VRAM__CMSIS_KERNEL(SVDF, SVDF, cmsis_svdf, 44, 48, "01234a!"),
+#undef VRAM__CMSIS_KERNEL
+};
+/* clang-format on */
+
+VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len,
+                                                      vram_tflm_goal goal) {
+  uint32_t i;
+  if (goal == VRAM_TFLM_FOR_SIZE)
+    for (i = 0; i < sizeof vram__tflm_cmsis_small / sizeof *vram__tflm_cmsis_small; i++)
+      if (vram__text_is(name, len, vram__tflm_cmsis_small[i].name))
+        return vram__tflm_cmsis_small + i;
+  for (i = 0; i < sizeof vram__tflm_cmsis_kernels / sizeof *vram__tflm_cmsis_kernels; i++)
+    if (vram__text_is(name, len, vram__tflm_cmsis_kernels[i].name))
+      return vram__tflm_cmsis_kernels + i;
+  return vram__tflm_kernel_of(name, len);
 }

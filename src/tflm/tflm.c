@@ -168,80 +168,8 @@ VRAM__FN void vram__tflm_channels(vram__tflm_run *r, uint64_t n) {
   vram__tflm_kernel_keep(r, 4 * n);
 }
 
-static void vram__tflm_conv(vram__tflm_run *r, const vram__tflm_kernel *k) {
-  const vram__tflm_value *const filter = vram__tflm_need(r, r->node->input, 1, 4);
-  vram__tflm_channels(r, vram__tflm_axis(filter, k->params == VRAM__TFLM_OF_Conv ? 0 : 3));
-  if (filter->dtype == VRAM_I4)
-    vram__tflm_scratch(r, filter->numel);
-}
-
-static void vram__tflm_deconv(vram__tflm_run *r) {
-  const vram__tflm_value *const filter = vram__tflm_need(r, r->node->input, 1, 4),
-                                *const x = vram__tflm_need(r, r->node->input, 2, 4),
-                                *const y = vram__tflm_need(r, r->node->output, 0, 4),
-                                *const bias = vram__tflm_of(r, r->node->input, 3);
-  vram__tflm_channels(r, vram__tflm_axis(filter, 0));
-  if (x->dtype == VRAM_I8)
-    vram__tflm_scratch(r, 4 * y->numel);
-  if (x->dtype == VRAM_I16)
-    vram__tflm_scratch(r, 8 * y->numel);
-  if (x->dtype == VRAM_I16 && bias && bias->dtype == VRAM_I16)
-    vram__tflm_scratch(r, 8 * bias->numel);
-}
-
-static void vram__tflm_linear(vram__tflm_run *r) {
-  const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 0),
-                                *const filter = vram__tflm_need(r, r->node->input, 1, 0);
-  if (filter->dtype == VRAM_I4)
-    vram__tflm_scratch(r, filter->numel);
-  if (x->dtype != VRAM_F32 && filter->scales > 1)
-    vram__tflm_channels(r, filter->scales);
-}
-
-/* A copy of a tensor's sizes: a TfLiteIntArray. */
-VRAM__FN void vram__tflm_dims(vram__tflm_run *r, const vram__tflm_value *v) {
-  vram__tflm_kernel_keep(r, 4 + 4 * (uint64_t)v->ndim);
-}
-
-VRAM__FN void vram__tflm_transposed(vram__tflm_run *r, const vram__tflm_value *v) {
-  vram__tflm_kernel_keep(r, r->abi->eval_tensor);
-  vram__tflm_dims(r, v);
-  vram__tflm_kernel_keep(r, v->bytes);
-}
-
-static void vram__tflm_matmul(vram__tflm_run *r) {
-  const vram__tflm_value *const a = vram__tflm_need(r, r->node->input, 0, 2),
-                                *const b = vram__tflm_need(r, r->node->input, 1, 2);
-  if (a->dtype == VRAM_I8 || a->dtype == VRAM_I16)
-    vram__tflm_kernel_keep(r, VRAM__TFLM_MATMUL_QUANTIZATION);
-  if (vram__tflm_option(r->node, "adj_x"))
-    vram__tflm_transposed(r, a);
-  if (!vram__tflm_option(r->node, "adj_y"))
-    vram__tflm_transposed(r, b);
-  vram__tflm_dims(r, vram__tflm_need(r, r->node->output, 0, 0));
-}
-
-static void vram__tflm_reduce(vram__tflm_run *r, int is_sum) {
-  const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 0),
-                                *const axis = vram__tflm_need(r, r->node->input, 1, 0);
-  if (is_sum && (x->dtype == VRAM_I8 || x->dtype == VRAM_I16))
-    vram__tflm_scratch(r, 4 * vram__tflm_need(r, r->node->output, 0, 0)->numel);
-  vram__tflm_scratch(r, 4 * (uint64_t)x->ndim);
-  vram__tflm_scratch(r, 4 * axis->numel);
-}
-
-VRAM__FN void vram__tflm_svdf(vram__tflm_run *r) {
-  const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 1),
-                                *const feature = vram__tflm_need(r, r->node->input, 1, 1),
-                                *const y = vram__tflm_need(r, r->node->output, 0, 2);
-  const uint64_t batch = vram__tflm_axis(x, 0);
-  vram__tflm_scratch(r, vram__product_or_overflow(4 * batch, vram__tflm_axis(feature, 0)));
-  if (x->dtype == VRAM_I8)
-    vram__tflm_scratch(r, vram__product_or_overflow(4 * batch, vram__tflm_axis(y, 1)));
-}
-
 /* A TfLiteTensor made of the file while an operator is prepared: its zero points with it. */
-static void vram__tflm_look(vram__tflm_run *r, const vram__tflm_value *v) {
+VRAM__FN void vram__tflm_look(vram__tflm_run *r, const vram__tflm_value *v) {
   if (!v)
     return;
   vram__tflm_temp(r, r->abi->tensor, r->abi->pointer);
@@ -251,86 +179,12 @@ static void vram__tflm_look(vram__tflm_run *r, const vram__tflm_value *v) {
   vram__tflm_temp(r, 4 + 4 * (uint64_t)v->scales, 4);
 }
 
-static void vram__tflm_concat_2024(vram__tflm_run *r, const vram__tflm_value *x) {
-  const vram_file_name *n;
-  uint64_t count = 0;
-  if (x->dtype != VRAM_I8)
-    return;
-  for (n = r->node->input; n; n = n->next)
-    count++;
-  vram__tflm_channels(r, count);
-  for (n = r->node->input; n; n = n->next)
-    vram__tflm_look(r, n->len ? r->value + n->number : NULL);
-}
-
-static void vram__tflm_rule_run(vram__tflm_run *r, const vram__tflm_kernel *k) {
-  const vram__tflm_value *const x = vram__tflm_need(r, r->node->input, 0, 0),
-                                *const y = vram__tflm_need(r, r->node->output, 0, 0);
-  const vram_file_name *n;
-  uint64_t count = 0, i;
-  switch ((vram__tflm_rule)k->rule) {
-  case VRAM__TFLM_CONV:
-    vram__tflm_conv(r, k);
-    break;
-  case VRAM__TFLM_DECONV:
-    vram__tflm_deconv(r);
-    break;
-  case VRAM__TFLM_LINEAR:
-    vram__tflm_linear(r);
-    break;
-  case VRAM__TFLM_LATE:
-    if (x->dtype == VRAM_I8)
-      vram__tflm_kernel_keep(r, k->data[r->target]);
-    break;
-  case VRAM__TFLM_LOOKUP:
-    vram__tflm_kernel_keep(r, k->data[r->target]);
-    vram__tflm_dims(r, y);
-    break;
-  case VRAM__TFLM_DIMS:
-    vram__tflm_dims(r, y);
-    break;
-  case VRAM__TFLM_SUM:
-  case VRAM__TFLM_EXTREME:
-    vram__tflm_reduce(r, k->rule == VRAM__TFLM_SUM);
-    break;
-  case VRAM__TFLM_MIRROR:
-    vram__tflm_scratch(r, 4 * (uint64_t)x->ndim);
-    vram__tflm_scratch(r, 4 * (uint64_t)x->ndim);
-    break;
-  case VRAM__TFLM_SOFTMAX:
-    for (i = 0; i < 2 && x->dtype == VRAM_I16; i++)
-      vram__tflm_kernel_keep(r, VRAM__TFLM_TABLE_INT16);
-    break;
-  case VRAM__TFLM_SVDF:
-    vram__tflm_svdf(r);
-    break;
-  case VRAM__TFLM_LSTM:
-    for (i = 0; i < 4; i++)
-      vram__tflm_scratch(r, vram__tflm_need(r, r->node->input, 19, 2)->bytes);
-    break;
-  case VRAM__TFLM_MATMUL:
-    vram__tflm_matmul(r);
-    break;
-  case VRAM__TFLM_ADD_N:
-    for (n = r->node->input; n; n = n->next)
-      count++;
-    if (y->dtype == VRAM_I8)
-      vram__tflm_kernel_keep(r, k->data[r->target]);
-    vram__tflm_scratch(r, count * r->abi->pointer);
-    break;
-  case VRAM__TFLM_CMSIS:
-    vram__tflm_cmsis(r, k);
-    break;
-  case VRAM__TFLM_CONCAT_2024:
-    vram__tflm_concat_2024(r, x);
-    break;
-  case VRAM__TFLM_SUM_2024:
-    if (x->dtype == VRAM_I8 || x->dtype == VRAM_I16)
-      vram__tflm_scratch(r, 4 * y->numel);
-    break;
-  case VRAM__TFLM_PLAIN:
-    break;
-  }
+/* Its data is allocated at once, not while it is prepared. */
+static int vram__tflm_has_data(const vram__tflm_run *r, const vram__tflm_kernel *k) {
+  const char *at = k->temps;
+  while (*at && *at != 'd' && *at != 'D')
+    at++;
+  return k->data[r->target] && !*at;
 }
 
 static void vram__tflm_prepare(vram__tflm_run *r, const vram__tflm_kernel *k) {
@@ -342,7 +196,10 @@ static void vram__tflm_prepare(vram__tflm_run *r, const vram__tflm_kernel *k) {
     if (*at == '(' && y && y->dtype == VRAM_F32)
       break;
     if (*at == '!')
-      vram__tflm_rule_run(r, k);
+      k->rule(r, vram__tflm_need(r, r->node->input, 0, 0),
+              vram__tflm_need(r, r->node->output, 0, 0));
+    else if (*at == 'd' || (*at == 'D' && x && x->dtype == VRAM_I8))
+      vram__tflm_kernel_keep(r, k->data[r->target]);
     else if (*at == 'a' || (*at == 'A' && x && x->dtype == VRAM_I8))
       vram__tflm_look(r, y);
     else if (*at >= '0' && *at <= '9')
@@ -359,7 +216,7 @@ static const vram__tflm_kernel *vram__tflm_find(vram__tflm_run *r, const vram_fi
   if (vram__text_is(n->domain, n->domain_len, "tflite"))
     k = r->version == VRAM_TFLM_2024_11   ? vram__tflm_older_of(n->op, n->op_len)
         : r->kernels == VRAM_KERNELS_NONE ? vram__tflm_kernel_of(n->op, n->op_len)
-                                          : vram__tflm_cmsis_of(n->op, n->op_len);
+                                          : vram__tflm_cmsis_of(n->op, n->op_len, r->goal);
   if (!k)
     vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
                     "no kernel of TensorFlow Lite Micro whose memory is known");
@@ -385,8 +242,7 @@ static void vram__tflm_nodes(vram__tflm_run *r) {
           vram__tflm_keep(r, s->on[r->target].bytes, s->on[r->target].align,
                           &t->node[t->nnode].option_bytes);
       } else if (pass == 1) {
-        if (k->data[r->target] && k->rule != VRAM__TFLM_LATE && k->rule != VRAM__TFLM_LOOKUP &&
-            k->rule != VRAM__TFLM_ADD_N)
+        if (vram__tflm_has_data(r, k))
           vram__tflm_kernel_keep(r, k->data[r->target]);
       } else
         vram__tflm_prepare(r, k);
@@ -554,10 +410,13 @@ VRAM_API uint64_t vram_tflm_bytes(const vram_file *f) {
 static vram_result vram__tflm_check(vram__tflm_run *r, const vram_tflm_options *o) {
   const vram_file_value *const graphs = vram_file_get(r->f, "subgraphs", 9);
   if (r->f->format != VRAM_FILE_TFLITE || o->target >= VRAM_TFLM_TARGET_COUNT ||
-      o->kernels >= VRAM_KERNELS_COUNT)
+      o->kernels >= VRAM_KERNELS_COUNT || o->goal >= VRAM_TFLM_GOAL_COUNT)
     return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED, "no TFLite file, or no such target");
   if (o->kernels != VRAM_KERNELS_NONE && o->target == VRAM_TFLM_PYTHON)
     return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED, "the wheel has no kernels of CMSIS-NN");
+  if (o->goal && o->kernels == VRAM_KERNELS_NONE)
+    return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
+                           "TFLM's own kernels are the same for size and for speed");
   if (o->version && (o->version >= VRAM_TFLM_VERSION_COUNT || o->kernels != VRAM_KERNELS_NONE ||
                      o->target == VRAM_TFLM_PYTHON))
     return vram__tflm_fail(r, VRAM_ERR_UNSUPPORTED,
@@ -586,6 +445,7 @@ VRAM_API vram_result vram_tflm_plan(const vram_file *f, const vram_tflm_options 
   r.target = (uint32_t)o->target;
   r.kernels = o->kernels;
   r.version = o->version;
+  r.goal = o->goal;
   r.abi = vram__tflm_abis + r.target;
   r.room = nbuffer - r.nvalue;
   t->node =
@@ -627,4 +487,8 @@ VRAM_API const char *vram_tflm_target_name(uint32_t target) {
 
 VRAM_API const char *vram_tflm_version_name(uint32_t version) {
   return version == VRAM_TFLM_2026_08 ? "2026-08" : version == VRAM_TFLM_2024_11 ? "2024-11" : "?";
+}
+
+VRAM_API const char *vram_tflm_goal_name(uint32_t goal) {
+  return goal == VRAM_TFLM_FOR_SPEED ? "speed" : goal == VRAM_TFLM_FOR_SIZE ? "size" : "?";
 }

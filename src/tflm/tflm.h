@@ -39,36 +39,26 @@ typedef enum vram__tflm_params {
       VRAM__TFLM_OF_COUNT
 } vram__tflm_params;
 
-/* What a kernel asks for when it is prepared, beside what its row says. */
-typedef enum vram__tflm_rule {
-  VRAM__TFLM_PLAIN,       /* nothing */
-  VRAM__TFLM_CONV,        /* multipliers and shifts of each channel; a filter of int4 unpacked */
-  VRAM__TFLM_DECONV,      /* the same, an output of wider integers */
-  VRAM__TFLM_LINEAR,      /* multipliers and shifts where there is more than one scale */
-  VRAM__TFLM_DIMS,        /* a copy of the output's sizes */
-  VRAM__TFLM_LATE,        /* its data only now, of int8 values only */
-  VRAM__TFLM_LOOKUP,      /* its data only now, and the output's sizes */
-  VRAM__TFLM_SUM,         /* sums of 32 bits, and two small lists */
-  VRAM__TFLM_EXTREME,     /* two small lists */
-  VRAM__TFLM_MIRROR,      /* two lists of an int for each axis */
-  VRAM__TFLM_SOFTMAX,     /* two tables for int16 */
-  VRAM__TFLM_SVDF,        /* buffers of filters and units */
-  VRAM__TFLM_LSTM,        /* four buffers as large as the state */
-  VRAM__TFLM_MATMUL,      /* what it transposes */
-  VRAM__TFLM_ADD_N,       /* a list of pointers */
-  VRAM__TFLM_CMSIS,       /* what cmsis.c says of this operator */
-  VRAM__TFLM_CONCAT_2024, /* scales and zero points of int8 inputs, looked at once more */
-  VRAM__TFLM_SUM_2024     /* sums alone */
-} vram__tflm_rule;
+typedef struct vram__tflm_run vram__tflm_run;
+typedef struct vram__tflm_value vram__tflm_value;
 
-/* The kernel of an operator. data: its OpData, on the targets. temps: the tensors that it
-   looks at while it is prepared, each of which takes memory until it is done: inputs 0 1 2 ..., the
-   output a, A the output if the first input is int8, * all inputs, ! here it asks for what the rule
-   says, ( the rest only of integers. */
+/* What a kernel with an input x and an output y asks for when it is prepared, beside what its row
+   says. */
+typedef void vram__tflm_rule(vram__tflm_run *r, const vram__tflm_value *x,
+                             const vram__tflm_value *y);
+#define VRAM__TFLM_RULE(name)                                                                      \
+  void vram__tflm_rule_##name(vram__tflm_run *r, const vram__tflm_value *x,                        \
+                              const vram__tflm_value *y)
+
+/* The kernel of an operator. data: its OpData, on the targets. temps: the tensors that it looks at
+   while it is prepared, each of which takes memory until it is done: inputs 0 1 2 ..., the output
+   a, A the output if the first input is int8, * all inputs, ! here it asks for what the rule says,
+   d here its data is allocated (else before all others are prepared), D if the first input is int8,
+   ( the rest only of integers. */
 typedef struct vram__tflm_kernel {
   const char *name;
-  uint8_t params; /* vram__tflm_params */
-  uint8_t rule;   /* vram__tflm_rule */
+  uint8_t params;        /* vram__tflm_params */
+  vram__tflm_rule *rule; /* of the ! in temps */
   uint16_t data[VRAM_TFLM_TARGET_COUNT];
   const char *temps;
 } vram__tflm_kernel;
@@ -94,21 +84,22 @@ typedef struct vram__tflm_abi {
   uint8_t subgraph;                   /* SubgraphAllocations */
 } vram__tflm_abi;
 
-typedef struct vram__tflm_value { /* a tensor of the file, by its number */
+struct vram__tflm_value { /* a tensor of the file, by its number */
   const int64_t *size;
   uint64_t numel, bytes;
   uint64_t first, last; /* 0: never; 1: with the graph's inputs; 2 + i: of operator i */
   vram_dtype dtype;
   uint32_t scales; /* with zero points; 0: not quantised */
   uint8_t ndim, is_constant, is_variable;
-} vram__tflm_value;
+};
 
-typedef struct vram__tflm_run {
+struct vram__tflm_run {
   const vram_file *f;
   const vram__tflm_abi *abi;
   uint32_t target;
   vram_net_kernels kernels;
   vram_tflm_version version;
+  vram_tflm_goal goal;
   vram__tflm_value *value;
   vram_buffer *buffer; /* first what is planned of the values, then scratch */
   vram_tflm *t;
@@ -118,15 +109,22 @@ typedef struct vram__tflm_run {
   uint64_t head, temp, tail, least; /* from both ends of the arena */
   vram_error *err;
   vram_result result;
-} vram__tflm_run;
+};
 
 /* kernels.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_kernel_of(const char *name, uint32_t len);
 VRAM__FN const vram__tflm_struct *vram__tflm_params_of(uint32_t params);
+VRAM__FN void vram__tflm_dims(vram__tflm_run *r, const vram__tflm_value *v);
+VRAM__FN void vram__tflm_transposed(vram__tflm_run *r, const vram__tflm_value *v);
+VRAM__FN VRAM__TFLM_RULE(extreme);
+VRAM__FN VRAM__TFLM_RULE(none);
+VRAM__FN VRAM__TFLM_RULE(softmax);
+VRAM__FN VRAM__TFLM_RULE(sums);
+VRAM__FN VRAM__TFLM_RULE(svdf);
 
 /* cmsis.c */
-VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len);
-VRAM__FN void vram__tflm_cmsis(vram__tflm_run *r, const vram__tflm_kernel *k);
+VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len,
+                                                      vram_tflm_goal goal);
 
 /* older.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_older_of(const char *name, uint32_t len);
@@ -146,6 +144,4 @@ VRAM__FN int64_t vram__tflm_option(const vram_file_node *n, const char *name);
 VRAM__FN void vram__tflm_scratch(vram__tflm_run *r, uint64_t bytes);
 VRAM__FN void vram__tflm_kernel_keep(vram__tflm_run *r, uint64_t bytes);
 VRAM__FN void vram__tflm_channels(vram__tflm_run *r, uint64_t n);
-VRAM__FN void vram__tflm_dims(vram__tflm_run *r, const vram__tflm_value *v);
-VRAM__FN void vram__tflm_svdf(vram__tflm_run *r);
-VRAM__FN void vram__tflm_transposed(vram__tflm_run *r, const vram__tflm_value *v);
+VRAM__FN void vram__tflm_look(vram__tflm_run *r, const vram__tflm_value *v);

@@ -1,7 +1,8 @@
 /* Bytes -> the header of a file of a model, from memory and by ranges, in memory that the last byte
    chooses -> what llama.cpp allocates for it; the text of an ONNX model, of a config.json is read.
    Behind an index and a byte 0 comes a shard, once for each that the index names.
-   FUZZ_FORMAT=gguf, safetensors, ...: inputs of other formats are no part of the corpus.
+   FUZZ_FORMAT=gguf, safetensors, ..., executorch: inputs of other formats are no part of the
+   corpus.
    clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/read.c \
      build/fuzz/tool.a -ldl -o build/fuzz-read */
 #include "../../vram.h"
@@ -157,9 +158,29 @@ static void describe(const vram_file *f, unsigned choice) {
   MUST(vram_hf_kv_cache_bytes(&c, 1 + choice, 1) <= vram_hf_kv_cache_bytes(&c, 2 + choice, 2));
 }
 
+/* A program of ExecuTorch, which is no file of a model's tensors. */
+static int is_program(const uint8_t *data, size_t size) {
+  return size >= 8 && !memcmp(data + 4, "ET12", 4);
+}
+
+static void read_program(const vram_file_source *s, void *memory, uint64_t bytes) {
+  const vram_executorch_plan *p;
+  vram_executorch program;
+  vram_file f;
+  vram_error e;
+  vram_result r;
+  uint64_t i, sum = 0;
+  vram_file_init(&f, memory, bytes);
+  r = vram_executorch_read(&f, s, &program, &e);
+  MUST(!r || (e.code == r && *e.text && (!e.has_offset || e.offset <= s->bytes)));
+  for (p = r ? NULL : program.plan_first; p; p = p->next)
+    for (i = 0; i < p->memories; i++)
+      sum += p->memory_bytes[i];
+  MUST(r || (sum == program.planned_bytes && program.constants_bytes <= INT64_MAX));
+}
+
 /* The format that the corpus is of; VRAM_FILE_NONE: all of them. */
-static vram_file_format format_wanted(void) {
-  const char *const name = getenv("FUZZ_FORMAT");
+static vram_file_format format_wanted(const char *name) {
   int i = VRAM_FILE_NONE;
   if (name)
     for (i++; i < VRAM_FILE_COUNT && strcmp(vram_file_format_name((vram_file_format)i), name);)
@@ -169,7 +190,9 @@ static vram_file_format format_wanted(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const vram_file_format only = format_wanted();
+  const char *const name = getenv("FUZZ_FORMAT");
+  const int programs = name && !strcmp(name, "executorch");
+  const vram_file_format only = programs ? VRAM_FILE_NONE : format_wanted(name);
   const unsigned choice = size ? data[size - 1] : 0;
   const uint64_t small = choice & 64 ? (uint64_t)MEMORY : choice * UINT64_C(64);
   uint8_t *exact = (uint8_t *)malloc(size + !size), *memory = (uint8_t *)malloc(MEMORY);
@@ -184,7 +207,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   s.bytes = ranges.bytes = size;
   ranges.read = give;
   ranges.user = &s;
-  is_other = only && vram_file_sniff(&s) != only;
+  if (is_program(exact, size) && !only) {
+    read_program(&s, memory, small);
+    read_program(&ranges, memory, MEMORY);
+  }
+  is_other = programs ? !is_program(exact, size) : only && vram_file_sniff(&s) != only;
   if (!is_other) {
     again = read_all(&f, memory, MEMORY, &ranges, &shard);
     r = read_all(&f, memory, small, &s, &shard);

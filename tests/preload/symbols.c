@@ -9,6 +9,7 @@ int main(void) {
       {"f(int) [clone .cold]", "f"},
       {"a::operator()(int) const &", "a::operator()"},
       {"a::operator()", "a::operator()"},
+      {"operator()", "operator()"},
       {"(anonymous namespace)::f(int)", "(anonymous namespace)::f"},
       {"(anonymous namespace)::f", "(anonymous namespace)::f"},
       {"foo<(Bar)3>", "foo<(Bar)3>"},
@@ -26,6 +27,9 @@ int main(void) {
     if (strcmp(text, names[i][1]) != 0)
       bad = printf("%s: %s, not %s\n", names[i][0], text, names[i][1]);
   }
+  strcpy(text, "/tmp/tmpxft_00002370_00000000-6_my_net.cudafe1.cpp");
+  if (strcmp(symbols_file(text), "my_net.cu") != 0)
+    bad = printf("the file that nvcc made of my_net.cu is not it\n");
   strcpy(text, "a name");
   if (symbols_keep(text) != symbols_keep("a name") || symbols_keep(text) == symbols_keep("another"))
     bad = printf("texts are not kept once\n");

@@ -40,6 +40,11 @@ static cudaError_t ours(float **p, size_t n) {
   return cudaMalloc(reinterpret_cast<void **>(p), n); // ours
 }
 
+static inline __attribute__((always_inline)) float *pooled(size_t n);
+static float *keys(size_t n) {
+  return pooled(n); // keys
+}
+
 int main() {
   float *p;
   const std::function<float *(size_t)> f = [](size_t n) {
@@ -51,5 +56,12 @@ int main() {
   cache(2 << 20);
   cache(2 << 20);
   ours(&p, 3 << 20);
+  keys(7 << 20);
   return !f(5 << 20);
+}
+
+#line 1 "/usr/include/thrust/pool.h"
+static inline float *pooled(size_t n) {
+  float *p;
+  return cudaMalloc(&p, n) ? nullptr : p;
 }
