@@ -12,7 +12,7 @@ if [ -e .git ]; then
   git -c tar.umask=0022 archive "--prefix=$tree/" HEAD | gzip -9n >"$orig"
 else
   tar -cf - --exclude=./build --exclude=./vram --exclude='./libvram*' --exclude='./vram-*.tar.gz' \
-    --exclude=__pycache__ --owner=0 --group=0 --transform="s:^\./:$tree/:" ./* ./.[a-z]* |
+    --exclude=__pycache__ --owner=0 --group=0 --transform="s:^\.:$tree:" . |
     gzip -9n >"$orig"
 fi
 tar -xzf "$orig" -C $deb
