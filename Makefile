@@ -78,7 +78,7 @@ build/models.h: $(MODELS:%=examples/models/%.vram) Makefile
 
 help:
 	@echo "make           build ./vram (needs a C99 compiler, nothing else) and estimate ResNet-50"
-	@echo "make check     the library's tests with one compiler (under 30 s)"
+	@echo "make check     the library's tests with one compiler (about a minute)"
 	@echo "make test      what CI runs: compilers, standards, sanitizers, analysis, fuzzing (minutes)"
 	@echo "make test-all  the same with everything that is installed, longer fuzzing"
 	@echo "make truth     the table of measured and predicted bytes (TRUTH=$(TRUTH))"
@@ -168,11 +168,12 @@ ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropo
 endif
 
 units: $(UNITS:%=$(B)/%.log)
-$(B)/impl.o: tests/impl.c vram.h
+$(B)/impl.o: tests/impl.c tests/hurry.sed vram.h
 	@mkdir -p $(B)
-	@$(UCC) -std=c99 $$(cat tests/warnings) -Wno-misleading-indentation -Wstrict-prototypes -Wmissing-prototypes $(UFLAGS) -c tests/impl.c -o $@
+	@$(if $(HURRY),sed -f tests/hurry.sed vram.h >$(B)/vram.h)
+	@$(UCC) -std=c99 $$(cat tests/warnings) -Wno-misleading-indentation -Wstrict-prototypes -Wmissing-prototypes $(UFLAGS) $(if $(HURRY),-DVRAM_TEST_HURRIED='"$(abspath $(B)/vram.h)"') -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
-	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
+	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(if $(HURRY),-O0) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_onnx: tests/golden/onnx_small.inc
 $(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_states.inc tests/golden/hf_text.inc tests/golden/diffusers_text.inc
@@ -185,8 +186,8 @@ $(TOOL_TESTED): $(B)/tool/%.o: tools/%.c tests/tool.h $(TOOL_HEADERS) tools/prel
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) -O0 -Ibuild -include tests/tool.h -c $< -o $@
 $(B)/test_tool: tests/tool.h build/models.h $(TOOL_TESTED)
 FLAGS_test_tool = -Ibuild
-# it has the library inside for its tables, and reads words: not worth optimising that once more
-FLAGS_test_recipes = -O0
+# it has the library inside for its tables, and reads words: not worth optimising or sanitizing that once more
+FLAGS_test_recipes = -O0 $(if $(findstring clang,$(UCC)),$(if $(findstring -fsanitize,$(UFLAGS)),-fsanitize-ignorelist=tests/test_recipes.ignore))
 LIBS_test_tool = $(TOOL_TESTED) $(LIBDL)
 # a program that ends without its last line has crashed
 $(B)/%.log: $(B)/% FORCE
@@ -282,6 +283,7 @@ INSTALL ?= install
 # paths below PREFIX are written relative to it, so that the installed tree can be moved
 PC_INCLUDEDIR = $(subst $(PREFIX)/,$${prefix}/,$(INCLUDEDIR))
 PC_LIBDIR = $(subst $(PREFIX)/,$${prefix}/,$(LIBDIR))
+PC_PYTHONDIR = $(subst $(PREFIX)/,$${prefix}/,$(PYTHONDIR))
 UP = $(shell echo '$(subst <$(PREFIX)/,,<$(1))' | sed 's:[^/][^/]*:..:g')
 # $(call TO,FOLDER,OTHER,SELF): OTHER, from FOLDER on, which SELF names
 TO = $(if $(and $(findstring <$(PREFIX)/,<$(2)),$(findstring <$(PREFIX)/,<$(1))),$(3)$(call UP,$(1))/$(subst <$(PREFIX)/,,<$(2)),$(2))
@@ -291,28 +293,34 @@ FILL = sed -e 's|@VERSION@|$(VERSION)|' -e 's|@PREFIX@|$(subst &,\&,$(PREFIX))|'
   -e 's|@LIBDIR@|$(subst &,\&,$(PC_LIBDIR))|' -e 's|@LIBDL@|$(LIBDL)|' \
   -e 's|@INCLUDE@|$(subst &,\&,$(call CMAKE_PATH,$(INCLUDEDIR)))|' \
   -e 's|@LIBRARY@|$(subst &,\&,$(call CMAKE_PATH,$(LIBDIR)))|' \
+  -e 's|@PYTHONDIR@|$(subst &,\&,$(PC_PYTHONDIR))|' \
   -e 's|@PYTHON@|$(subst &,\&,$(call TO,$(BINDIR),$(PYTHONDIR),))|'
 PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
-# vram-export, vram-measure: what the exporter is made of; its collection of models is a test's
-PYTHON_TOOLS = export measure
-PYTHON_FILES = tools/measure_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
+# vram-export, vram-measure, vram-checkpoint: what the exporter is made of; its collection of models is a test's
+PYTHON_TOOLS = export measure checkpoint
+PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
+COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
+EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
 
 install: vram
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
-	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs"
+	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)/examples"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
 	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(LIBDIR)/vram" && \
 	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(LIBDIR)/vram"; fi
 	$(INSTALL) -m 644 $(HEADERS) "$(DESTDIR)$(INCLUDEDIR)"
 	$(INSTALL) -m 644 libvram.a "$(DESTDIR)$(LIBDIR)"
-	$(INSTALL) -m 644 tools/install/vram.1 "$(DESTDIR)$(MANDIR)/man1/vram.1"
-	$(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/vram"
 	$(INSTALL) -m 644 tools/install/vram.zsh "$(DESTDIR)$(ZSHCOMPDIR)/_vram"
-	$(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/vram.fish"
+	for c in $(COMMANDS); do \
+	  $(INSTALL) -m 644 tools/install/$$c.1 "$(DESTDIR)$(MANDIR)/man1/$$c.1" && \
+	  $(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/$$c" && \
+	  $(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish" || exit; done
 	$(INSTALL) -m 644 $(PAGES) "$(DESTDIR)$(DOCDIR)"
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
+	umask 022 && for f in $(EXAMPLES); do \
+	  sed 's|#include "\.\./|#include "|' $$f >"$(DESTDIR)$(DOCDIR)/$$f" || exit; done
 	$(INSTALL) -d "$(DESTDIR)$(PYTHONDIR)"
 	$(INSTALL) -m 644 $(PYTHON_FILES) "$(DESTDIR)$(PYTHONDIR)"
 	umask 022 && for t in $(PYTHON_TOOLS); do \
@@ -323,17 +331,17 @@ install: vram
 	  $(FILL) tools/install/$$f.cmake.in >"$(DESTDIR)$(CMAKEDIR)/$$f.cmake" || exit; done
 
 uninstall:
-	rm -f "$(DESTDIR)$(BINDIR)/vram" $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") \
-	  "$(DESTDIR)$(MANDIR)/man1/vram.1" "$(DESTDIR)$(BASHCOMPDIR)/vram" \
-	  "$(DESTDIR)$(ZSHCOMPDIR)/_vram" "$(DESTDIR)$(FISHCOMPDIR)/vram.fish" \
+	rm -f $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") "$(DESTDIR)$(ZSHCOMPDIR)/_vram" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
 	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
-	for f in $(PAGES) docs/*.md; do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
-	rm -f $(PYTHON_TOOLS:%="$(DESTDIR)$(BINDIR)/vram-%")
+	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
+	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
 	for f in $(notdir $(PYTHON_FILES)); do \
 	  rm -f "$(DESTDIR)$(PYTHONDIR)/$$f" "$(DESTDIR)$(PYTHONDIR)/__pycache__/$${f%.py}".*.pyc; done
 	rmdir "$(DESTDIR)$(PYTHONDIR)/__pycache__" "$(DESTDIR)$(PYTHONDIR)" 2>/dev/null || true
-	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
+	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" \
+	  "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 dist:
 	@test -e .git || { echo "make dist needs the git repository" >&2; exit 1; }

@@ -266,7 +266,7 @@ class Count:
 
 def pure(c):
     """numbers that follow dims, and Python without PyTorch"""
-    parts = [f"{SCRIPT[:-len('torch.py')]}{part}.py" for part in ("rows", "text", "sources")]
+    parts = [f"{SCRIPT[:-len('torch.py')]}{part}.py" for part in ("options", "rows", "text", "sources")]
     body = [n for part in parts for n in ast.parse(open(part).read()).body]
     names = "NotProportional monomial bound fail_monomial merge condensed NUMBER MEASURED Problem NOT_LOOKED_UP offline hf_class Argument Row row_of rows"
     keep = [

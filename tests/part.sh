@@ -68,6 +68,8 @@ runs_static() { # runs_static COMPILER RUN_PREFIX: a program of that machine can
 }
 
 MAKE=${MAKE:-make}
+# for builds that take longer to compile than to run: rooms where tests spend little time are not optimised
+hurry() { [ -n "$LONG" ] || export HURRY=1; }
 SANITIZE="-O1 -fno-omit-frame-pointer -fno-sanitize-recover=all"
 CLANG_SANITIZE="-gline-tables-only $SANITIZE -fsanitize=fuzzer-no-link,address,undefined,integer,implicit-conversion,nullability \
 -fno-sanitize=unsigned-integer-overflow,unsigned-shift-base"
@@ -76,14 +78,17 @@ units) units plain "" "${CC:-cc}" -O2 ;;
 units-clang) units clang "" clang -O2 ;;
 units-gcc-sanitize) units gcc-sanitize "" gcc -g $SANITIZE -fsanitize=address,undefined ;;
 units-clang-sanitize)
+  hurry
   if [ -z "$LONG" ]; then export SLOW=1; fi
   units clang-sanitize "" clang $CLANG_SANITIZE ;;
 sanitized) # the library for it, as the fuzzers link it, too: built once
   mkdir -p build/clang-sanitize
+  hurry
   if ! have clang; then skip "no clang"
   elif "$MAKE" -s --no-print-directory build/clang-sanitize/impl.o B=build/clang-sanitize UCC=clang \
     UFLAGS="$CLANG_SANITIZE"; then ok; else bad "the sanitized library does not build"; fi ;;
 units-msan) # where a value comes from takes as long once more
+  hurry
   if [ -z "$LONG" ]; then export SLOW=1; fi
   units msan "" clang -gline-tables-only $SANITIZE -fsanitize=memory ${LONG:+-fsanitize-memory-track-origins} ;;
 units-valgrind)
@@ -94,6 +99,7 @@ units-i686 | units-powerpc | units-s390x)
   # what this machine's int, pointers and order of bytes show, less optimisation shows too
   machine=${part#units-} run= optimise=-O1
   [ -z "$LONG" ] || optimise=-O2
+  hurry
   [ "$machine" = powerpc ] && run=qemu-ppc
   [ "$machine" = s390x ] && run=qemu-s390x
   if [ -n "$run" ] && [ -z "$LONG" ]; then export SLOW=1 EMULATED=1; fi

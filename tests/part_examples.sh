@@ -60,7 +60,7 @@ gate 2 "cannot open" "examples/none.vram 24GiB"
 gate 2 "not a size" "examples/models/resnet50.vram much"
 
 # the README's table has every example
-ls examples | grep -e '\.c$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
+ls examples | grep -e '\.cu*$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
 sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' README.md | sort >"$work/output"
 same "examples (<) and the README's table (>)" "$work/wanted" "$work/output"
 # measured figures in what the examples print: the phases of ResNet-50

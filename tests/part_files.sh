@@ -480,13 +480,14 @@ for model in tests/golden/tflite/*.tflite; do
       FS = "\t"
       while ((getline <lines) > 0) {
         name = $5; sub(/;.*/, "", name); gsub(/[^A-Za-z0-9_.\/]/, "_", name)
-        if (!(name in shape)) shape[name] = $3
+        if (name in shape && shape[name] != $3) several[name] = 1
+        shape[name] = $3
       }
     }
     NR > 1 {
       name = $0; sub(/,.*/, "", name)
       size = $0; sub(/^[^"]*"/, "", size); sub(/".*/, "", size)
-      if (!(name in shape)) next
+      if (!(name in shape) || name in several) next
       compared++
       wanted = shape[name]
       if (size == wanted) next

@@ -109,7 +109,7 @@ elif "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2
 else
   NULLGPU_PYTHON=$(command -v "$python") && export NULLGPU_PYTHON
   if "$python" tools/measure_torch.py torchvision:resnet18 >$out/says 2>&1; then bad "measured without a device"
-  elif grep -q 'no CUDA device: .*nullgpu/py' $out/says; then ok; else bad "no CUDA device: $(head -1 $out/says)"; fi
+  elif grep -q 'no CUDA device: .* --record FILE .* --measured FILE' $out/says; then ok; else bad "no CUDA device: $(head -1 $out/says)"; fi
   if [ -x "$nullgpu" ]; then run=$nullgpu; else skip "no CUDA device, and no pretended one at $nullgpu"; fi
 fi
 if [ -n "$run" ]; then

@@ -264,7 +264,7 @@ static void errors(void) {
   EQUAL(s.tried, 0);
   o.dim = NULL;
   EQUAL(solve("input x f32 [4]\nrelu y x\n", &o, &s, &e), VRAM_ERR_NAME);
-  TEXT(e.text, "the model has no dims");
+  TEXT(e.text, "the model has no dims (expected dim N=8, and N in its shapes)");
   EQUAL(solve("dim N=4\ninput x f32 [N]\nrelu y z\n", &o, &s, &e), VRAM_ERR_NAME);
   EQUAL(e.line, 3);
   set.name = "N";

@@ -20,6 +20,7 @@ budget, or gradients differ.
 import argparse, copy, json, os, signal, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SAYS = os.path.basename(sys.argv[0]).removesuffix(".py") + ":"  # of checkpoint_torch.py, or vram-checkpoint
 
 
 class Problem(ValueError):
@@ -255,10 +256,11 @@ def arguments():
         "--gradients", action="store_true", help="compare gradients on the CPU, bit by bit; needs no GPU"
     )
     a.add_argument("--json", action="store_true", help="one JSON object")
-    # what measure_torch.py has besides
-    a.set_defaults(set=[], checkpoint=None, keep_grads=False, accumulate=1, step="steady")
-    for name in ("seq", "target_seq", "size", "frames", "samples", "attn"):
-        a.set_defaults(**{name: None})
+    import measure_torch  # which runs it, and has options besides
+
+    known = vars(a.parse_args(["SOURCE"]))
+    rest = vars(measure_torch.arguments().parse_args([]))
+    a.set_defaults(**{name: value for name, value in rest.items() if name not in known})
     return a
 
 
@@ -287,7 +289,8 @@ def run(o):
         plan = vram_plan(o, text)
     if not plan["feasible"]:
         print(
-            f"checkpoint_torch: nothing fits: the smallest budget is {plan['smallest_budget_bytes']} bytes",
+            SAYS,
+            f"nothing fits: the smallest budget is {plan['smallest_budget_bytes']} bytes",
             file=sys.stderr,
         )
         return 3
@@ -313,7 +316,7 @@ def main():
     try:
         sys.exit(run(o))
     except Problem as e:
-        print(f"checkpoint_torch: {e}", file=sys.stderr)
+        print(SAYS, e, file=sys.stderr)
         sys.exit(2)
 
 

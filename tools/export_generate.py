@@ -22,52 +22,6 @@ STEPS = 5  # that are run: the prompt's, the first with one token, and those tha
 DIMS = "N", "S", "P", "T", "M", "Q", "G", "K", "L"  # in the order in which a size takes them
 
 
-class Generation:
-    """what --generate says: prompt=S,new=N, and arguments of generate()"""
-
-    OWN = {"prompt", "new", "cache"}
-
-    def __init__(self, text):
-        self.prompt, self.new, self.cache, self.options = None, None, "dynamic", {}
-        self.longest = 1 << 30  # tokens of the longest prompt
-        self.full = ()  # tokens before a step with which a window is full
-        for word in text.split(","):
-            name, equal, value = word.partition("=")
-            if not equal or not name.isidentifier():
-                raise Problem(f"--generate takes prompt=S,new=N and NAME=VALUE of generate(), found {word!r}")
-            if name in ("prompt", "new"):
-                if not value.isdigit() or not 0 < int(value) < 1 << 31:
-                    raise Problem(f"--generate: {name} must be a whole number from 1, found {value!r}")
-                setattr(self, name, int(value))
-            elif name == "cache":
-                self.cache = value
-            else:
-                self.options[name] = plain(value)
-        if self.prompt is None or self.new is None:
-            raise Problem("--generate needs prompt=S and new=N")
-        if self.cache not in ("dynamic", "static", "offloaded"):
-            why = ", which is packed by another package" if self.cache == "quantized" else ""
-            raise Problem(f"--generate: cache must be dynamic, static or offloaded, found {self.cache!r}{why}")
-        for name in ("assistant_model", "prompt_lookup_num_tokens"):
-            if name in self.options:
-                raise Problem(f"--generate: {name} (assisted generation) has steps of sizes that depend on data")
-
-    def arguments(self, new):
-        """of transformers' generate()"""
-        cache = {} if self.cache == "dynamic" else {"cache_implementation": self.cache, "disable_compile": True}
-        return {"max_new_tokens": new, "do_sample": False, **cache, **self.options}
-
-
-def plain(value):
-    """a number or a string, as an argument is given"""
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            pass
-    return {"True": True, "False": False}.get(value, value)
-
-
 # ---- a recording as steps
 
 

@@ -4,6 +4,8 @@ import dataclasses, functools, json, os, subprocess, sys, traceback
 
 import torch
 
+from export_options import Problem
+
 
 class Dtypes(dict):
     def __missing__(self, dtype):
@@ -43,10 +45,6 @@ RNN = {
 }
 BYTES = "saved", "workspace", "backward_workspace", "unseen"  # measured, of a custom line
 OWNED = {"weight": 1, "bias": 2}  # position of an op's parameters among its inputs
-
-
-class Problem(Exception):
-    """what is wrong and what to do, in one line"""
 
 
 def progress(text=""):

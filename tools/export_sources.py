@@ -228,6 +228,11 @@ def hf_config(tf, path, options, generates=False):
     try:
         with open(path) as f:
             fields = json.load(f)
+    except FileNotFoundError as e:
+        hub = ""
+        if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", path) and not path.endswith(".json"):
+            hub = f": hf download {path} config.json --local-dir {os.path.basename(path)}"
+        raise Problem(f"{path}: {e.strerror}; expected the config.json of a transformers model{hub}")
     except OSError as e:
         raise Problem(f"{path}: {e.strerror}; expected the config.json of a transformers model")
     except ValueError as e:

@@ -334,7 +334,7 @@ def on_device():
         )
     if not torch.cuda.is_available():
         raise Problem(
-            "no CUDA device: run this on a machine with one, or with a pretended one that runs PyTorch's host code (../shared/nullgpu/py tools/measure_torch.py ...)"
+            "no CUDA device: run it with --record FILE on a machine that has one, and here with --measured FILE"
         )
     if PRETENDED and "NULLGPU_BOOL" not in os.environ:  # nothing is computed there: all of a mask is set
         os.environ["NULLGPU_BOOL"] = "1"
@@ -408,7 +408,7 @@ def measure(o):
     torch = on_device()
     sys.path.insert(0, HERE)
     import export_torch
-
+    from export_options import setting
     from export_rows import progress
 
     progress(f"{o.source}: exporting it")
@@ -419,7 +419,7 @@ def measure(o):
             o.source,
             train=bool(o.train),
             batch=o.batch,
-            options=dict(export_torch.setting(pair) for pair in o.set),
+            options=dict(setting(pair) for pair in o.set),
             keep=o.keep,
             **{name: getattr(o, name) for name in EXPORTER if getattr(o, name) is not None},
         )

@@ -19,13 +19,14 @@ cmd_text help_main = {
     "  vram help parallel    many devices: the words of --parallel\n"
     "  vram --version        the version\n"
     "\n"
-    "MODEL is a file in the text form (.vram), - for standard input, or the name of\n"
-    "a built-in model (vram list models), or an ONNX or TFLite file; for estimate a\n"
-    "GGUF or safetensors file, an index of shards or a folder, too.\n"
+    "MODEL is a file in the text form (.vram), - for standard input, the name of a\n"
+    "built-in model (vram list models), an ONNX or TFLite file, a config.json of\n"
+    "transformers or diffusers, or its folder; for estimate and fit a GGUF file, for\n"
+    "estimate a safetensors file or an index of shards, too.\n"
     "Exit status: 0 fits or done, 3 does not fit, 2 usage or bad input, 1 other.\n",
     NULL};
 
-static cmd_text help_parallel = {
+cmd_text help_parallel = {
     "vram estimate|fit|plan MODEL --train OPT --parallel SPEC [--rank R|all]\n"
     "\n"
     "SPEC                    NAME=RANKS[,OPTION=VALUE...], joined by +:\n"

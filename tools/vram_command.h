@@ -54,7 +54,7 @@ extern const cmd_entry cmd_table[]; /* to a name that is NULL */
 /* texts in pieces of at most 4095 characters, which C99 asks compilers to take; to a NULL */
 typedef const char *const cmd_text[];
 extern cmd_text help_main, help_estimate, help_fit, help_plan, help_arena, help_emit, help_replay,
-    help_diff, help_run, help_watch, help_list, help_convert;
+    help_diff, help_run, help_watch, help_list, help_convert, help_parallel;
 void cmd_help(const char *const *help, FILE *to);
 
 /* ---- errors: one line on standard error; they return the exit status ---- */

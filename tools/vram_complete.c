@@ -50,6 +50,22 @@ static void offer_commands(const char *start) {
     }
 }
 
+/* ddp=, fsdp2=, ...: with these a line of the help of --parallel begins. */
+static void offer_parallel(const char *start, int automatic) {
+  const char *const *text, *s, *last = "";
+  for (text = help_parallel; *text; text++)
+    for (s = *text; *s; s += strcspn(s, "\n"), s += *s == '\n')
+      if (!strncmp(s, "  ", 2))
+        for (s += 2; *s >= 'a'; s += strcspn(s, " \n"), s += *s == ' ') {
+          const size_t n = strcspn(s, "=") + 1;
+          if (strncmp(s, last, n) != 0) /* fsdp1=N, fsdp1=COPIESxSHARDS */
+            offer(start, s, n, "", 0);
+          last = s;
+        }
+  if (automatic)
+    offer(start, "auto", 4, "every way, and which fits", 25);
+}
+
 int complete_command(int argc, char **argv) {
   const cmd_entry *known = cmd_table;
   const char *start = argc ? argv[argc - 1] : "", *const * help, *const * name, *usage, *at, *what,
@@ -65,7 +81,7 @@ int complete_command(int argc, char **argv) {
   if (!strcmp(argv[0], "help")) {
     if (argc == 2) {
       offer_commands(start);
-      offer(start, "parallel", 8, "", 0);
+      offer(start, "parallel", 8, "many devices: the words of --parallel", 37);
     }
     return FITS;
   }
@@ -79,6 +95,8 @@ int complete_command(int argc, char **argv) {
     what = strstr(o.text, "vram list ");
     if (!strncmp(o.value, "FILE", o.value_len))
       printf("<file>\n");
+    else if (!strncmp(o.name, "--parallel", o.name_len))
+      offer_parallel(start, !strcmp(argv[0], "fit"));
     else if (!strncmp(o.value, "SIGNAL", o.value_len))
       for (name = run_signal_name; *name; name++)
         offer(start, *name, strlen(*name), "", 0);

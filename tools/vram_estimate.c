@@ -444,8 +444,10 @@ void estimate_title(const job *j, const vram_graph *g) {
   char mode[256];
   uint32_t d;
   job_mode(j, mode, sizeof mode);
-  printf("%s%.*s%s  %s", cmd_bold, g->name ? (int)g->name_len : 7, g->name ? g->name : "(model)",
-         cmd_plain, mode);
+  if (g->name)
+    printf("%s%.*s%s  %s", cmd_bold, (int)g->name_len, g->name, cmd_plain, mode);
+  else
+    printf("%s%s%s  %s", cmd_bold, strcmp(j->model, "-") ? j->model : "(model)", cmd_plain, mode);
   for (d = 0; d < g->ndim && d < 6; d++)
     printf("  %.*s=%" PRId64, (int)g->dim[d].len, g->dim[d].name, g->dim[d].value);
   printf("  %scc %" PRIu32 ".%" PRIu32 ", rules %s%s\n\n", cmd_dim, (j->o.cc ? j->o.cc : 90) / 10,

@@ -78,7 +78,8 @@ static void print_trial(const job *j, const char *text, const vram_trial *t) {
          cmd_human(t->report.device_bytes.upper), cmd_plain);
   printf(", allocated %s", cmd_human(t->report.peak_allocated_bytes.expected));
   if (t->report.fits && t->report.num_alloc_retries)
-    printf("; cached memory goes back %" PRIu64 " times", t->report.num_alloc_retries);
+    printf("; cached memory goes back %" PRIu64 " time%s", t->report.num_alloc_retries,
+           t->report.num_alloc_retries == 1 ? "" : "s");
   printf("\n");
 }
 

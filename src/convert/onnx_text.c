@@ -209,7 +209,8 @@ static int vram__onnx_dims_known(const vram__onnx_job *m, const vram_dim *set, u
       vram__error_text(d->r.error, " under the name '");
       vram__error_quote(d->r.error, set[i].name, vram__text_len(set[i].name));
       vram__error_text(d->r.error, "'");
-    }
+    } else
+      vram__error_text(d->r.error, ": all are numbers (expected dynamic_axes in its export)");
     return 0;
   }
   return 1;

@@ -1,4 +1,4 @@
-/* vram.h - v0.1 - bytes of neural networks: at compile time, before a run and during it
+/* vram.h - v0.2 - bytes of neural networks: at compile time, before a run and during it
    public domain or MIT-0, at your choice: see the end of this file
 
    Do this:
@@ -61,6 +61,12 @@
    VRAM_WARNINGS: with all, for tests of it. */
 #if defined(VRAM_MACROS_ONLY) && defined(__GNUC__) && !defined(VRAM_WARNINGS)
 #pragma GCC system_header
+#endif
+#ifdef __clang__ /* whose -Weverything finds these in every header */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wunknown-warning-option"
+#pragma clang diagnostic ignored "-Wpadded"
+#pragma clang diagnostic ignored "-Wreserved-macro-identifier"
 #endif
 
 #define VRAM_VERSION "0.2.0"

@@ -693,7 +693,8 @@ static vram_result vram__solve_find_dim(vram__solver *v) {
   vram_graph *g = &v->g.graph;
   uint32_t i, k;
   if (!g->ndim) {
-    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims", "");
+    vram__solve_error(v, VRAM_ERR_NAME, "the model has no dims",
+                      " (expected dim N=8, and N in its shapes)");
     return v->error.code;
   }
   for (i = 0; o->dim && i < g->ndim; i++)

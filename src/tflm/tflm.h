@@ -124,7 +124,7 @@ VRAM__FN VRAM__TFLM_RULE(svdf);
 
 /* cmsis.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_cmsis_of(const char *name, uint32_t len,
-                                                     vram_tflm_goal goal);
+                                                      vram_tflm_goal goal);
 
 /* older.c */
 VRAM__FN const vram__tflm_kernel *vram__tflm_older_of(const char *name, uint32_t len);

@@ -1,4 +1,9 @@
-#compdef vram
+#compdef vram vram-export vram-measure vram-checkpoint
+# of vram-export and the others: the options that -h lists, and files
+if [[ $service == vram-* ]]; then
+  _gnu_generic
+  return
+fi
 # zsh completion of vram: the command itself says what may stand for the last word
 local line none=1
 local -a found
