@@ -507,8 +507,8 @@ $(line $source weights) weights"
     g++ -g -O1 -o "$work/allocator" $source "$work/libc10_cuda.so" -Wl,-rpath,"$work" >"$work/log" 2>&1; then
     tool run --report "$work/report" -- ./allocator >"$work/log" 2>&1
     equal "callers of PyTorch's allocator: exit status" 0 $?
-    named "callers of PyTorch's allocator" "$(line $source gradient) at::native::convolution_backward
-$(line $source workspace) main"
+    named "callers of PyTorch's allocator" "$(line $source workspace) main
+$(line $source gradient) at::native::convolution_backward"
     rm "$work/libc10_cuda.so"
   else skip "no g++: callers of PyTorch's allocator"; fi
   # Python: of this interpreter

@@ -384,7 +384,7 @@ static int debug_by_link(debug_search *d, const elf_file *stripped, const char *
 /* ---- lines */
 
 /* In place: of what nvcc makes of a file, addr2line has the file for the host's compiler,
-   /tmp/tmpxft_00001234_00000000-6_NAME.cudafe1.cpp, with the line in NAME.cu. */
+   .../tmpxft_00001234_00000000-6_NAME.cudafe1.cpp, with the line in NAME.cu. */
 static const char *symbols_file(char *text) {
   static const char end[] = ".cudafe1.cpp";
   char *name = strrchr(text, '/'), *tail;
