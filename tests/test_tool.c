@@ -536,7 +536,8 @@ static void model_files(void) {
        "PATTERN=CUDA0)"},
       {"--device cpu --gpu t4", "vram: --device cpu excludes '--gpu'"},
       {"--cc 4.0", "vram: not a compute capability '4.0' (expected 7.5, 8.0, 9.0, ...)"},
-      {"--train sgd", "vram: an option of models in the text form: '--train'"},
+      {"--train sgd", "vram: an option of models in the text form: '--train' (expected its "
+                      "config.json, or its text: vram-export -h)"},
       {"--ctxx 1", "vram: unknown option '--ctxx' (expected --ctx? vram estimate -h)"},
       {"--json --table",
        "vram: standard output is taken by --json, --csv or a FILE -: no place for '--table'"},
