@@ -400,7 +400,7 @@ same "the source package has the tree" "$work/wanted" "$work/found"
 cell "debian/ at its top" test -x "$deb/vram-$version/debian/rules"
 if have dpkg-source; then
   cell "dpkg-source" sh -c 'cd "$1" && dpkg-source -b "$2"' - "$deb" "vram-$version"
-  sed -n 's/^Version: \(.*\)-[0-9]*$/\1/p' "$deb"/*.dsc >"$work/found"
+  sed -n "s/^Version: \(.*\)-[0-9a-z]*$/\1/p" "$deb"/*.dsc >"$work/found"
   echo "$version" >"$work/version"
   same "the version of the source package" "$work/version" "$work/found"
 else skip "no dpkg-source: the Debian source package"; fi
