@@ -410,12 +410,13 @@ if have cmake; then
   cat >"$work/launch" <<END2
 #!/bin/sh
 # what compiles, in the place of the compiler: the implementations that are there are copied
+before=
 for word; do
-  case \$word in -o) ;; */vram_impl.c.o | */library.c.o)
+  case \$before\$word in -o*/vram_impl.c.o | -o*/library.c.o)
     name=\${word##*/}
-    mkdir -p "\${word%/*}"
     exec cp "$PWD/build/tool/\${name%.c.o}.o" "\$word" ;;
   esac
+  before=\$word
 done
 exec "\$@"
 END2
