@@ -71,7 +71,7 @@ printf '#!/bin/sh\nexec "%s" "$@"\n' "$found" >bin/vram && chmod +x bin/vram
 PATH=$work/bin:$PATH
 cc=${CC:-cc}
 
-bold= plain=
+bold="" plain=""
 if [ -t 1 ] && [ -z "$NO_COLOR" ] && [ "${TERM:-dumb}" != dumb ]; then
   bold=$(printf '\033[1m') plain=$(printf '\033[0m')
 fi
