@@ -11,7 +11,7 @@ mkdir -p "$work/tree/build" "$work/block"
 for f in *; do
   case $f in build | vram-*.tar.gz) ;; *) cp -Rp "$f" "$work/tree" ;; esac
 done
-cp -Rp build/models.h build/tool "$work/tree/build" # what is built there is up to date (part install builds it anew)
+cp -Rp build/models.h build/tool build/man "$work/tree/build" # what is built there is up to date (part install builds it anew)
 library "$work/bin"
 docs="README.md CONTRIBUTING.md docs/*.md"
 

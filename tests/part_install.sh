@@ -60,10 +60,8 @@ share/fish/vendor_completions.d/vram-checkpoint.fish
 share/fish/vendor_completions.d/vram-export.fish
 share/fish/vendor_completions.d/vram-measure.fish
 share/fish/vendor_completions.d/vram.fish
-share/man/man1/vram-checkpoint.1
-share/man/man1/vram-export.1
-share/man/man1/vram-measure.1
-share/man/man1/vram.1
+$(ls tools/install/*.1 build/man/*.1 | sed 's:.*/:share/man/man1/:' | sort)
+share/man/man7/vram-parallel.7
 share/pkgconfig/vram.pc
 $(ls tools/checkpoint_torch.py tools/export_*.py tools/measure_torch.py | grep -v _zoo | sed 's:^tools/:share/vram/:' | sort)
 share/zsh/site-functions/_vram
@@ -223,9 +221,10 @@ if have i686-linux-gnu-gcc; then
   fi
 else skip "no i686-linux-gnu-gcc: install for another machine"; fi
 
-# D. the manual page: no warning, and the options, commands, keys of the command, no more, no less
+# D. the manual pages: no warning; those of the commands say what their help says, word for word, and
+# the page of vram has the commands and the keys of the JSON, no more, no less
 page=tools/install/vram.1
-for f in tools/install/*.1; do
+for f in tools/install/*.1 build/man/*; do
   if have mandoc; then
     mandoc -T lint -W style $f 2>&1 | grep -v 'referenced manual not found' >"$work/found"
     same "mandoc -T lint $f" /dev/null "$work/found"
@@ -235,7 +234,6 @@ for f in tools/install/*.1; do
     same "groff -ww $f" /dev/null "$work/found"
   else skip "no groff"; fi
 done
-options() { grep -o -e '--[a-z][a-z-]*' | sort -u; }
 # what is installed of Python says its version, its options are in its page: without PyTorch
 if have python3; then
   for t in export measure checkpoint; do
@@ -247,13 +245,23 @@ if have python3; then
   done
 fi
 commands=$(./vram -h | sed -n 's/^  vram \([a-z]*\) .*/\1/p')
-# in the help an option begins a line, or follows another one and a comma
-for command in "" $commands; do ./vram $command -h; done |
-  sed -n -e 's/^  vram --/  --/' -e 's/^  --/--/p' | sed 's/  .*//' | options >"$work/help"
-sed -n -e 's/^\.It Fl -/--/' -e 's/ , Fl -/ --/gp' -e 's/^--/--/p' $page | options >"$work/page"
-grep -v -e '^--help$' "$work/page" >"$work/found"
-same "options of the help (<) and the manual page (>)" "$work/help" "$work/found"
-./vram complete "" | cut -f1 >"$work/commands"
+words() { tr -s ' \t:|-' '\n' | grep -v '^$'; }
+said() { # said NAME SECTION: what a page says between its synopsis and SEE ALSO, without its titles
+  mandoc -T ascii "build/man/vram-$1.$2" | col -bx >"$work/page"
+  title=$(sed -n "s/^ *vram-$1 - //p" "$work/page")
+  sed -e '1,/^SYNOPSIS/d' -e '/^SEE ALSO/,$d' -e '/^[A-Z][A-Z ]*$/d' -e "s/^     .${title#?}\\.\$//" "$work/page" | words
+}
+pages=$(echo $commands parallel | sed 's/ help / /')
+if have mandoc; then
+  for command in $pages; do
+    ./vram help "$command" | sed -e '1s/   .*//' -e 's/^Environment: //' -e 's/^Exit status:\{0,1\} //' | words >"$work/help"
+    said "$command" "$([ "$command" = parallel ] && echo 7 || echo 1)" >"$work/found"
+    same "the help of $command (<) and its page (>)" "$work/help" "$work/found"
+  done
+fi
+ls build/man | sed 's/^vram-\(.*\)\.[17]$/\1/' | sort >"$work/found"
+echo $pages | tr ' ' '\n' | sort >"$work/help"
+same "the commands (<) and their pages (>)" "$work/help" "$work/found"
 sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' $page | sort -u >"$work/found"
 echo "$commands" | sort -u >"$work/help"
 same "commands of the help (<) and the manual page (>)" "$work/help" "$work/found"
