@@ -309,8 +309,25 @@ vram estimate --flash-attn o: off on
 vram estimate --cache-k q8: q8_0
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
-vram fit --solve : batch ctx lora n-cpu-moe new ngl prompt segments side slots
+vram fit --solve : batch ctx dim: lora n-cpu-moe new ngl prompt segments side slots
 vram fit --so: --solve
+vram fit gpt2 --solve dim!S: dim!S
+vram estimate gpt2 --dim S: S=
+vram estimate tests/golden/models/hf_gpt2.vram --dim N: N=
+vram estimate --gpu=rtx409: --gpu=rtx4090
+vram estimate --gpu t4,rtx409: t4,rtx4090
+vram estimate --checkpoint : auto layers
+vram estimate --cc 8: 8.0 8.6 8.9
+vram estimate --quant nf4,d: nf4,double=0 nf4,dtype=
+vram estimate --lora r=8,ta: r=8,targets=
+vram estimate --alloc-conf exp: expandable_segments!True
+vram estimate --generate prompt=9,n: prompt=9,new=
+vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
+vram estimate tests/traces/l: tests/traces/lenet5.pickle
+vram replay tests/traces/le: tests/traces/lenet5.pickle
+vram estimate tests/embedded/kws: tests/embedded/kws.vram
+vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
+vram run -- tests/consumer/C: tests/consumer/CMakeLists.txt
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm
 vram plan --mov: --moves
@@ -330,6 +347,16 @@ vram run --units : iec si bytes
 vram run --on-signal US: USR1 USR2
 vram watch --o: --once
 vram estimate --parallel fs: fsdp1= fsdp2=
+vram estimate --parallel ddp=2+t: ddp=2+tp=
+vram estimate --parallel fsdp2=8,m: fsdp2=8,mp=
+vram estimate --parallel fsdp2=8,mp=: fsdp2=8,mp=bf16 fsdp2=8,mp=f32 fsdp2=8,mp=fp16
+vram estimate --parallel hsdp=2x4,re: hsdp=2x4,reduce= hsdp=2x4,reshard=
+vram estimate --parallel zero1=4,p: zero1=4,parameters_as_bucket_view=
+vram estimate --parallel ds2=4,ro: ds2=4,round_robin_gradients=
+vram estimate --parallel ds3=4,ro:
+vram estimate --parallel ds3=4,sub: ds3=4,sub_group_size=
+vram estimate --parallel pp=4+ep=2,hook=b: pp=4+ep=2,hook=bf16
+vram estimate --parallel pp=4,schedule=Z: pp=4,schedule=ZBVZeroBubble
 vram fit --parallel a: auto
 vram convert --parallel d: ddp= ds1= ds2= ds3=
 vram watch --sort p: pid
