@@ -309,7 +309,7 @@ vram estimate --flash-attn o: off on
 vram estimate --cache-k q8: q8_0
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
-vram fit --solve : batch ctx dim: lora n-cpu-moe new ngl prompt segments side slots
+vram fit --solve : batch ctx dim! lora n-cpu-moe new ngl prompt segments side slots
 vram fit --so: --solve
 vram fit gpt2 --solve dim!S: dim!S
 vram estimate gpt2 --dim S: S=
@@ -323,11 +323,10 @@ vram estimate --lora r=8,ta: r=8,targets=
 vram estimate --alloc-conf exp: expandable_segments!True
 vram estimate --generate prompt=9,n: prompt=9,new=
 vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
-vram estimate tests/traces/l: tests/traces/lenet5.pickle
 vram replay tests/traces/le: tests/traces/lenet5.pickle
 vram estimate tests/embedded/kws: tests/embedded/kws.vram
 vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
-vram run -- tests/consumer/C: tests/consumer/CMakeLists.txt
+vram run -- cmp tests/consumer/C: tests/consumer/CMakeLists.txt
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm
 vram plan --mov: --moves
@@ -368,19 +367,23 @@ vram nothing :
 EOF
 try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
   have "$1" || { skip "no $1"; return; }
-  while IFS=: read -r line wanted; do
-    { PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort; echo .; } >"$work/found"
+  while IFS=: read -r line wanted; do # ! is a : of a word
+    { PATH=$PWD:$PATH "$1" "$2" "$(echo "$line" | tr '!' ':')" 2>&1 | tr -s ' \n' '\n\n' | tr ':' '!' | grep -v '^$' | sort; echo .; } >"$work/found"
     { echo $wanted | tr ' ' '\n' | grep -v '^$' | sort; echo .; } >"$work/wanted"
     same "$1 completes '$line'" "$work/wanted" "$work/found"
   done <"$work/lines"
 }
 cat >"$work/try.bash" <<'EOF'
 . tools/install/vram.bash
-read -ra COMP_WORDS <<<"$1"
+# bash divides a line at = and :, too
+COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+divided=${1//=/ = }
+read -ra COMP_WORDS <<<"${divided//:/ : }"
 [[ $1 == *' ' ]] && COMP_WORDS+=('')
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _vram
-printf '%s\n' "${COMPREPLY[@]}"
+word=${1##* } kept=${word%"${word##*[=:]}"}
+printf '%s\n' "${COMPREPLY[@]/#/$kept}"
 EOF
 cat >"$work/try.fish" <<'EOF'
 source tools/install/vram.fish
@@ -389,10 +392,15 @@ EOF
 # zsh's helpers only add words while it edits a line: here they print them
 cat >"$work/try.zsh" <<'EOF'
 emulate zsh
-_describe() { print -rl -- ${${(P)2}%%:*} }
-_files() { print -rl -- $PREFIX*(N) }
+_describe() { for word in ${(P)2}; do print -r -- $IPREFIX${${word//\\:/!}%%:*}; done }
+_files() { # -g PATTERN(-.): the files that it matches, else any
+  local pattern=${${2%\(*}#\*} some
+  some=($PREFIX*${~pattern}(N-.))
+  (( $#some )) || some=($PREFIX*(N))
+  print -rl -- $some
+}
 _vram() { . tools/install/vram.zsh }
-words=(${(s: :)1}) PREFIX=
+words=(${(s: :)1}) PREFIX= IPREFIX=
 [[ $1 == *' ' ]] || PREFIX=$words[-1]
 [[ $1 == *' ' ]] && words+=('')
 CURRENT=$#words
@@ -401,15 +409,30 @@ EOF
 try bash "$work/try.bash"
 try fish "$work/try.fish"
 try zsh "$work/try.zsh"
-if have zsh; then # and once as a user types it
+if have zsh; then # and as a user types it
   cp tools/install/vram.zsh "$work/_vram"
   cat >"$work/type.zsh" <<'EOF'
 zmodload zsh/zpty
-zpty terminal zsh -f -i
-zpty -w terminal "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep"
-zpty -w -n terminal $'vram estimate --optim-impl fu\t; echo done | tr a-z A-Z\n'
+case $1 in
+zsh) zpty terminal zsh -f -i
+  zpty -w terminal "PS1=; fpath=($2 \$fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep" ;;
+bash) zpty terminal bash --norc --noprofile -i
+  zpty -w terminal "PS1=; . tools/install/vram.bash; bind 'set bell-style none'" ;;
+esac
+zpty -w terminal 'vram() { [ "$1" = complete ] && command vram "$@" || echo "ran: $*"; }'
+zpty -w -n terminal "vram $3"$'\t; echo done | tr a-z A-Z\n'
 while zpty -r terminal text; do print -r -- $text; [[ $text == *DONE* ]] && break; done
 EOF
-  PATH=$PWD:$PATH timeout 60 zsh "$work/type.zsh" "$work" >"$work/found" 2>&1
-  cell "zsh completes what is typed" grep -q 'optim-impl fused' "$work/found"
+  typed() { # typed SHELL WORDS WANTED
+    have "$1" || { skip "no $1"; return; }
+    PATH=$PWD:$PATH timeout 60 zsh "$work/type.zsh" "$1" "$work" "$2" >"$work/found" 2>&1
+    cell "$1 completes 'vram $2' as it is typed" grep -q "^ran: $3" "$work/found"
+  }
+  for shell in bash zsh; do
+    typed $shell 'estimate --optim-impl fu' 'estimate --optim-impl fused'
+    typed $shell 'estimate --gpu=rtx409' 'estimate --gpu=rtx4090'
+    typed $shell 'estimate --parallel fsdp2=8,init=' 'estimate --parallel fsdp2=8,init=meta'
+    typed $shell 'fit gpt2 --solve dim:L' 'fit gpt2 --solve dim:L'
+    typed $shell 'replay tests/traces/len' 'replay tests/traces/lenet5.pickle'
+  done
 fi

@@ -28,7 +28,7 @@ _vram() {
   COMPREPLY=()
   for line in $("${words[0]}" complete "${words[@]:1}" 2>/dev/null); do
     case $line in
-    '<file>'*) _vram_files "${word#"$kept"}" "${line#'<file>'}" ;;
+    '<file>'*) _vram_files "${word#"$kept"}" "${line#'<file>'?}" ;;
     '<command>') COMPREPLY+=($(compgen -c -- "$word")) ;;
     *)
       line=${line%%$'\t'*}

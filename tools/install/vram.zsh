@@ -12,9 +12,9 @@ for line in "${(@f)$("$words[1]" complete "${(@)words[2,CURRENT-1]}" "$PREFIX" 2
   word=${${line%%$'\t'*}#$head}
   if [[ $word == '<file>' ]]; then
     IPREFIX+=$head PREFIX=${PREFIX#$head} head=
-    kinds=(${(s: :)${line#'<file>'}})
-    if (( $#kinds )); then
-      _files -g "*(${(j:|:)${kinds##[[:blank:]]#}})(-.)" && none=0
+    kinds=(${(s: :)${line#'<file>'?}})
+    if [[ $line == *.* ]]; then
+      _files -g "*(${(j:|:)kinds})(-.)" && none=0
     else
       _files && none=0
     fi
