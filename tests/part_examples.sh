@@ -85,10 +85,10 @@ if have cc && [ -e libvram_preload.so ]; then # what the picture shows the tour 
   same "examples/tour.svg: lines (>) that the tour does not print: make tour.svg" /dev/null "$work/output"
 else skip "no cc, or not Linux: what examples/tour.svg shows"; fi
 
-# the README's table has every example
+# the table of docs/examples.md has every example
 ls examples | grep -e '\.cu*$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
-sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' README.md | sort >"$work/output"
-same "examples (<) and the README's table (>)" "$work/wanted" "$work/output"
+sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' docs/examples.md | sort >"$work/output"
+same "examples (<) and the table of docs/examples.md (>)" "$work/wanted" "$work/output"
 # measured figures in what the examples print: the phases of ResNet-50
 for phase in forward backward optimizer; do
   grep "^models/tv_resnet50 train_fp32_adamw $phase " tests/golden/streams.txt |
