@@ -159,6 +159,7 @@ ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt tests/go
 ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite) $(patsubst %,tests/golden/executorch/%.pte,none-naive methods)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
+ARGS_test_message = tests/golden/messages.txt
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 # where every access costs more (emulators, sanitizers): all goldens (test_step), and of what takes longest a part
 ifdef SLOW
