@@ -5,7 +5,7 @@ mkdir -p $work
 
 # one line for each command: fits, allocated, device, pinned, sent bytes, command
 lines() {
-  sed 's/},$/}/' | tr '\n' ' ' | sed 's/"fits":/\n&/g' | sed -n '/"command":/{
+  { tr '\n' ' ' && echo; } | sed 's/"fits":/\n&/g' | sed -n '/"command":/{
     s/^"fits":\([a-z]*\).*"peak_allocated_bytes":\([0-9]*\),"device_bytes":\([0-9]*\).*"command":"\([^"]*\)".*/\1 \2 \3 \4/p
   }'
 }
@@ -27,17 +27,16 @@ typed() { # typed MOST ARGUMENTS...: all commands of an advice, MOST of them spr
   done <$work/some
 }
 
-typed 12 gpt2 --train adamw --budget 6GiB
-typed 12 resnet50 --train sgd_momentum --keep-grads --batch 64 --gpu rtx2060
-typed 8 mlp --infer --batch 512
-typed 10 bert_base --train adamw --amp bf16 --devices 4 --dim S=128
-typed 6 vit_b_16 --train adamw --checkpoint layers --alloc-conf max_split_size_mb:128 --budget 3GiB
+typed 6 lenet5 --train adamw --budget 600MiB --batch 8192 --tries 60
+typed 6 resnet18 --train sgd_momentum --keep-grads --batch 64 --budget 2GiB --tries 60
+typed 4 mlp --infer --batch 512
+typed 6 transformer --train adamw --amp bf16 --devices 4
 
-# none that does not fit is shown as fitting, and the first that fits is the cheapest
-./vram advise gpt2 --train adamw --budget 6GiB >$work/text
+# none that does not fit is shown as fitting, and the exit status says whether one does
+./vram advise resnet18 --train sgd_momentum --batch 64 --budget 2GiB --tries 60 >$work/text
 [ $? = 0 ] && ok || bad "some fit, and the exit status says no"
 [ "$(grep -c '  does not fit$' $work/text)" = 0 ] && ok || bad "what does not fit stands among what fits"
-./vram advise gpt2 --train adamw --budget 300MiB >$work/text
+./vram advise mlp --train adamw --budget 10MiB --context 1MiB --tries 60 >$work/text
 [ $? = 3 ] && ok || bad "nothing fits, and the exit status does not say so"
 grep -q '  fits$' $work/text && bad "nothing fits, and something is said to fit" || ok
 
@@ -45,7 +44,7 @@ grep -q '  fits$' $work/text && bad "nothing fits, and something is said to fit"
 grep -A 1 '^== qingze' tests/golden/messages.txt | tail -n 1 >$work/message
 ./vram advise --message $work/message >$work/text
 grep -q '^cause: full: ' $work/text && ok || bad "--message: no cause"
-./vram advise --message - gpt2 --train adamw --batch 32 <$work/message >$work/text
+./vram advise --message - mlp --train adamw <$work/message >$work/text
 grep -q 'budget 15.7 GiB' $work/text && ok || bad "--message MODEL: $(sed -n 1,12p $work/text)"
 echo "nothing went wrong" >$work/message
 refuse "--message of nothing" "no message of too little memory" ./vram advise --message $work/message
