@@ -355,8 +355,7 @@ static const char *vram__change_none(const vram__advised_now *now, vram__advised
       "not played: the text names the activations that are in place (inplace=1)",
       "not played: the text names what is frozen (frozen=1); --lora freezes all but adapters",
       "not played: the text form has no line for a loss in chunks",
-      "not played: attention is as the text has it; scaled_dot_product_attention picks its "
-      "kernel by --cc"};
+      "not played: attention is as the text has it; its kernel is picked by --cc"};
   (void)now, (void)x, (void)c;
   return why[arg];
 }
