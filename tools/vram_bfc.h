@@ -35,7 +35,7 @@ enum { BFC_NONE = UINT32_MAX };
 void bfc_begin(bfc *b, uint64_t limit, int preallocate, int garbage_collection);
 /* The chunk, BFC_NONE: no place (or b->no_memory); bytes > 0 */
 uint32_t bfc_alloc(bfc *b, uint64_t bytes);
-void bfc_free(bfc *b, uint32_t chunk);
+void bfc_free(bfc *b, uint32_t at); /* a chunk in use */
 uint64_t bfc_largest_free(const bfc *b);
 void bfc_end(bfc *b);
 

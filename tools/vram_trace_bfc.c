@@ -122,10 +122,10 @@ static int find_allocator(bfc_log *b, const char *text, size_t len, int64_t devi
     if (!is_alloc(&c, &name, &n, &bytes, &address))
       continue;
     if (device >= 0 ? n == strlen(wanted) && !memcmp(name, wanted, n)
-                    : !b->name || (n > 4 && !memcmp(name, "GPU_", 4) && memcmp(b->name, "GPU_", 4)))
+                    : !b->len || (n > 4 && !memcmp(name, "GPU_", 4) && memcmp(b->name, "GPU_", 4)))
       b->name = name, b->len = n;
   }
-  if (b->name)
+  if (b->len)
     return FITS;
   return trace_bad(b->t, 1,
                    device < 0 ? "a log without an allocation: TF_CPP_VMODULE=bfc_allocator=3 or 4 "
@@ -325,6 +325,7 @@ static int add_events(bfc_log *b) {
 int trace_read_bfc(trace *t, const char *text, size_t len, int64_t device) {
   bfc_log b;
   memset(&b, 0, sizeof b);
+  b.name = "";
   b.t = t;
   t->is_bfc = 1;
   if (!find_allocator(&b, text, len, device) && !read_lines(&b, text, len) &&
