@@ -278,12 +278,15 @@ static void options(void) {
     {"list all",
      "vram: nothing to list called 'all' (expected models, ops, lines, dtypes, optimizers, "
      "gpus or rules)"},
-    {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
+    {"estimate", "vram: no model (expected a file or one of vram list models: vram estimate "
+                 "resnet50; vram estimate -h)"},
     {"estimate - -", "vram: a second model '-' (expected one)"},
     {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
+    {"estimate no/such/lenet5.vram",
+     "vram: cannot open 'no/such/lenet5.vram': No such file or directory (built in: lenet5)"},
     {"estimate tests",
-     "tests: a folder without a model, expected model.safetensors, its index or config.json; of a "
-     "folder of GGUF files, one of them"},
+     "tests: a folder without a model (expected model.safetensors, its index or config.json in it; "
+     "of a folder of GGUF files, one of them)"},
     {"list ops dtypes", "vram: one thing to list at a time (expected models, ops, lines, dtypes, "
                         "optimizers, gpus or rules)"},
     {"estimate resnet5O",
@@ -297,7 +300,8 @@ static void options(void) {
      "vram: no file and no built-in model 'VGG' (expected vgg16? vram list models)"},
     {"estimate - --solve batch",
      "vram: not an option of this command '--solve' (expected vram estimate -h)"},
-    {"fit", "vram: no model (expected vram fit MODEL; vram fit -h)"},
+    {"fit",
+     "vram: no model (expected a file or one of vram list models: vram fit resnet50; vram fit -h)"},
     {"fit -", "vram: no budget (expected --budget SIZE or --gpu NAME)"},
     {"fit - --what", "vram: unknown option '--what' (expected vram fit -h)"},
     {"fit - --explain", "vram: not an option of this command '--explain' (expected vram fit -h)"},
@@ -536,7 +540,8 @@ static void model_files(void) {
        "PATTERN=CUDA0)"},
       {"--device cpu --gpu t4", "vram: --device cpu excludes '--gpu'"},
       {"--cc 4.0", "vram: not a compute capability '4.0' (expected 7.5, 8.0, 9.0, ...)"},
-      {"--train sgd", "vram: an option of models in the text form: '--train'"},
+      {"--train sgd", "vram: an option of models in the text form: '--train' (expected its "
+                      "config.json, or its text: vram-export -h)"},
       {"--ctxx 1", "vram: unknown option '--ctxx' (expected --ctx? vram estimate -h)"},
       {"--json --table",
        "vram: standard output is taken by --json, --csv or a FILE -: no place for '--table'"},
@@ -591,8 +596,8 @@ static void bad_input(void) {
         "-:1:9: an unknown dtype (found bff16, expected bf16? vram list dtypes)");
   wrong("estimate -", binary, sizeof binary - 1,
         "-:1:1: a byte that is not printable ASCII (expected text)");
-  wrong("estimate -", bom, sizeof bom - 1,
-        "-:1:1: a byte that is not printable ASCII (expected text)");
+  wrong("estimate -", bom, sizeof bom - 1, /* a mark of UTF-8 is none of the text's */
+        "-:1:1: a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
 }
 
 /* What was not replayed has no reserved bytes: null, not 0. */

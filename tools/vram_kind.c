@@ -1,5 +1,6 @@
 /* What is no model that a command reads: its kind in a word, and the way from it. */
 #include "vram_model.h"
+#include "vram_trace.h"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/stat.h>
@@ -262,6 +263,8 @@ static int refuse_file(const char *path, const char *command) {
     k = text_kind(path, head, n);
   if (!k && ends_in(path, ".csv") && cmd_in(command, "estimate fit emit convert"))
     k = &kind_table;
+  if (takes_traces && k == &kind_binary && trace_kind(head, n) == PICKLE)
+    k = NULL; /* of protocol 1 */
   return k && !(takes_traces && k == &kind_pickle) ? say_kind(path, k) : FITS;
 }
 
@@ -317,6 +320,19 @@ static const char *built_in(const char *name) {
   return colon && cmd_built_in(colon + 1) ? colon + 1 : NULL;
 }
 
+/* FOLDER/NAME.vram, from another folder than that one, or with the ending, of a model that is. */
+static int refuse_text(const char *name) {
+  const char *const slash = strrchr(name, '/'), *const file = slash ? slash + 1 : name;
+  char own[64];
+  if (!ends_in(file, ".vram") || strlen(file) - 5 >= sizeof own)
+    return FITS;
+  snprintf(own, sizeof own, "%.*s", (int)(strlen(file) - 5), file);
+  if (!cmd_built_in(own))
+    return FITS;
+  cmd_say("vram: cannot open '%s': %s (built in: %s)", name, strerror(ENOENT), own);
+  return USAGE;
+}
+
 static int refuse_name(const char *name, const char *command) {
   const char *const own = built_in(name), *const slash = strchr(name, '/');
   if (is_source(name)) {
@@ -332,7 +348,7 @@ static int refuse_name(const char *name, const char *command) {
     return USAGE;
   }
   if (!is_hub_name(name))
-    return FITS;
+    return refuse_text(name);
   cmd_say("vram: '%s' is a name on the Hugging Face Hub, from where nothing is fetched (expected a "
           "folder: hf download %s config.json --local-dir %s; vram %s %s)",
           name, name, slash + 1, strcmp(command, "replay") ? command : "estimate", slash + 1);
