@@ -338,7 +338,7 @@ static int read_beside(xla_program *x, int k) {
     return 0;
   }
   memcpy(path, x->path, n - own);
-  strcpy(path + n - own, beside[k]);
+  memcpy(path + n - own, beside[k], strlen(beside[k]) + 1);
   status = cmd_try_read(path, x->text + k, x->len + k);
   if (status && status != CMD_ABSENT)
     x->status = status;

@@ -494,7 +494,7 @@ VRAM__FN uint32_t vram__change_count(const vram_graph *g) {
 VRAM__FN const vram__change_row *vram__change_at(const vram_graph *g, uint32_t i, int64_t *arg) {
   (void)g;
   if (i >= VRAM__CHANGE_ROWS) {
-    *arg = (int64_t)(i - VRAM__CHANGE_ROWS + 1);
+    *arg = (int64_t)i - (int64_t)VRAM__CHANGE_ROWS + 1;
     return &vram__change_dim_row;
   }
   *arg = vram__change_rows[i].arg;
