@@ -23,7 +23,7 @@ for cc in gcc clang g++ clang++; do
   g++) user="$warn -Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant" ;;
   clang++) user="$warn -Wold-style-cast -Wzero-as-null-pointer-constant" ;;
   esac
-  for std in $list; do # the oldest and the newest are linked and run
+  for std in $list; do # users in the oldest and the newest are linked with the oldest implementation and run
     o=$work/$cc-$std
     case $std in c99 | c2? | c++11 | c++20) ;; *)
       case $cc$LONG in clang | clang++) continue ;; esac
@@ -32,11 +32,14 @@ for cc in gcc clang g++ clang++; do
       continue ;;
     esac
     case $cc in g*) seen=$once ;; *) seen= ;; esac
-    cell "$cc -std=$std implementation" $cc -std=$std -O0 $warn $seen -I. $lang -c $src/impl.c -o $o-impl.o
+    case $std$LONG in c99 | c++11 | *1) oldest=$o
+      cell "$cc -std=$std implementation" $cc -std=$std -O0 $warn $seen -I. $lang -c $src/impl.c -o $o-impl.o ;;
+    *) cell "$cc -std=$std implementation" $cc -std=$std $warn $seen -I. $lang -fsyntax-only $src/impl.c ;;
+    esac
     cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_a $lang -c $src/use.c -o $o-a.o
     cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_b $lang -c $src/use.c -o $o-b.o
     cell "$cc -std=$std main" $cc -std=$std -c $lang $src/main.c -o $o-main.o
-    cell "$cc -std=$std link" $cc $o-main.o $o-a.o $o-b.o $o-impl.o -o $o
+    cell "$cc -std=$std link" $cc $o-main.o $o-a.o $o-b.o $oldest-impl.o -o $o
     cell "$cc -std=$std run" ./$o
   done
   cell "$cc hostile macros" $cc $warn $once -I. -fsyntax-only $lang $src/hostile.c
