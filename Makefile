@@ -25,7 +25,7 @@ vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
 	$(SAY) "  $<"
-	$(Q)$(TOOL_FLAGS) $(if $(filter $@,$(LIBRARY)),-fPIC) -Ibuild -c $< -o $@
+	$(Q)$(TOOL_FLAGS) -fPIC $(if $(filter $@,$(LIBRARY)),,-fvisibility=hidden) -Ibuild -c $< -o $@
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
@@ -34,6 +34,20 @@ $(patsubst tools/%.c,build/tool/%.o,$(wildcard tools/vram_run*.c)): tools/preloa
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool
 	@echo '$(subst ','"'"',$(TOOL_FLAGS))' | cmp -s - $@ || echo '$(subst ','"'"',$(TOOL_FLAGS))' >$@
+
+# the Python package: its files, the library that it calls, the tools for PyTorch; pyproject.toml's backend packs it
+PYTHON_LIBRARY = build/package/vram/libvram_command.so
+python: $(PYTHON_LIBRARY) | $(PRELOAD)
+	$(Q)rm -f build/package/vram/*.py && cp $(wildcard tools/python/vram/*.py) tools/python/vram/py.typed $(PRELOAD) build/package/vram
+	$(Q)echo '__version__ = "$(VERSION)"' >build/package/vram/_version.py
+	$(Q)rm -rf build/package/vram/torch_tools && mkdir build/package/vram/torch_tools && cp $(PYTHON_FILES) build/package/vram/torch_tools
+# build/wheel: a wheel for this kind of machine, and the sources
+wheel:
+	@$(or $(PYTHON),python3) tools/python/backend.py build/wheel
+$(PYTHON_LIBRARY): tools/python/guest.c $(TOOL:%=build/tool/%.o)
+	@mkdir -p $(@D)
+	$(SAY) "  $@"
+	$(Q)$(TOOL_FLAGS) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $< $(filter-out %/vram_main.o,$(TOOL:%=build/tool/%.o)) $(LIBDL)
 
 # vram.h and vram_cuda.h for programs, and libraries, that do not make the implementation themselves
 libvram.a: $(LIBRARY)
@@ -89,6 +103,8 @@ help:
 	@echo "make format    clang-format everything"
 	@echo "make install   headers, library, command, exporter, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
+	@echo "make python    build/package: the Python package vram, for PYTHONPATH (pip install . has it, too)"
+	@echo "make wheel     build/wheel: the same as a wheel for this kind of machine, and its sources"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
@@ -101,7 +117,7 @@ CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
 TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
   emit pool watch ledger writer schedule nets files plan arena render embedded pipeline finetune parallel truth models measure export fit \
-  replay diff lines tiny preload
+  replay diff lines tiny preload python
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -350,6 +366,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
+.PHONY: all python wheel help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:

@@ -200,7 +200,7 @@ static int run(int argc, char **argv) {
   return no_command(argv[1]);
 }
 
-int main(int argc, char **argv) {
+int cmd_main(int argc, char **argv) {
   int status;
   cmd_files_forget();
   cmd_units = VRAM_UNITS_IEC;
