@@ -31,6 +31,6 @@ else
     done
   else skip "$python has no pytest: tests/python"; fi
   if "$python" -c 'import mypy' >/dev/null 2>&1; then
-    cell "mypy --strict" "$python" -m mypy --strict --python-version 3.9 --cache-dir "$work/mypy" "$work/site/vram/"*.py
+    cell "mypy --strict" "$python" -m mypy --strict --config-file pyproject.toml --cache-dir "$work/mypy" "$work/site/vram/"*.py
   else echo "not looked at: types ($python has no mypy)"; fi
 fi

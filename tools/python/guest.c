@@ -1,5 +1,5 @@
-/* The command as a function of another program, one call at a time: its standard streams are memory.
-   The Python package calls it by ctypes. */
+/* The command as a function of another program, one call at a time: its standard streams are
+   memory. The Python package calls it by ctypes. */
 #define CMD_PLAIN_STREAMS
 #include "../vram_command.h"
 

@@ -101,7 +101,8 @@ def command(*args: Word, input: Union[str, bytes, None] = None) -> Result:
     worker = threading.Thread(target=lambda: answer.append(of.run(words, given)), name="vram", daemon=True)
     worker.start()
     try:
-        worker.join()
+        while worker.is_alive():  # not for long at a time: the signal may come to the worker
+            worker.join(0.1)
     except KeyboardInterrupt:
         of.c.vram_guest_stop()
         raise

@@ -87,7 +87,7 @@ class Restored:
                 now.update(before)
                 for t in before.values():
                     if t is not None:
-                        vars(t).pop("vram_moved", None)
+                        t.__dict__.pop("vram_moved", None)
 
 
 def export(
@@ -130,7 +130,8 @@ def export(
     except Problem as e:
         raise VramError(str(e)) from e
     except Exception as e:
-        raise VramError(f"{label}: {one_line(e)}{place(e)}") from e
+        inner = e.__traceback__ and e.__traceback__.tb_next  # without this line of ours
+        raise VramError(f"{label}: {one_line(e)}{place(e.with_traceback(inner))}") from e
 
 
 class Measured(Fields):
