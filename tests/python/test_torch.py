@@ -33,7 +33,7 @@ def example():  # for the command
 
 def test_a_module_and_a_file_are_one_text(tmp_path):
     model, inputs, _ = example()
-    text = vram.export(model, inputs, forward=loss)
+    text = vram.export(model, inputs, forward=loss, name="example")
     env = {**os.environ, "VRAM": os.environ.get("VRAM", str(ROOT / "vram"))}
     p = subprocess.run(
         [sys.executable, ROOT / "tools" / "export_torch.py", f"{__file__}:example"], capture_output=True, text=True, env=env
