@@ -47,7 +47,7 @@ wheel:
 $(PYTHON_LIBRARY): tools/python/guest.c $(TOOL:%=build/tool/%.o)
 	@mkdir -p $(@D)
 	$(SAY) "  $@"
-	$(Q)$(TOOL_FLAGS) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $< $(filter-out %/vram_main.o,$(TOOL:%=build/tool/%.o)) $(LIBDL)
+	$(Q)$(TOOL_FLAGS) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $< $(TOOL:%=build/tool/%.o) $(LIBDL)
 
 # vram.h and vram_cuda.h for programs, and libraries, that do not make the implementation themselves
 libvram.a: $(LIBRARY)

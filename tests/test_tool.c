@@ -1,7 +1,6 @@
 /* The command: options, exit status, one line for bad input, memory that runs out at every place.
    Run in the project's folder. */
 #define TOOL_TEST
-#define CMD_PLAIN_STREAMS
 #include "tool.h"
 
 #include "../tools/vram_command.h"

@@ -213,3 +213,5 @@ int cmd_main(int argc, char **argv) {
     return cmd_cannot("write", "standard output", OTHER);
   return status;
 }
+
+int main(int argc, char **argv) { return cmd_main(argc, argv); }

@@ -3,8 +3,6 @@
 
 #include <stdarg.h>
 
-FILE *cmd_stdin, *cmd_stdout, *cmd_stderr;
-
 /* Can a terminal be told something by it: C0, C1, line separators, marks of direction. */
 static int is_control(unsigned c) {
   return c < 32 || (c >= 127 && c < 160) || (c >= 0x2028 && c <= 0x202e) ||

@@ -34,21 +34,20 @@ static FILE *input_of(const char *input, size_t n) {
 int vram_guest_run(int argc, char **argv, const char *input, size_t n, vram_guest_text *out,
                    vram_guest_text *err) {
   int status = OTHER;
-  memset(out, 0, sizeof *out);
-  memset(err, 0, sizeof *err);
-  cmd_stdin = input_of(input, n);
-  cmd_stdout = open_memstream(&out->bytes, &out->n);
-  cmd_stderr = open_memstream(&err->bytes, &err->n);
-  if (cmd_stdin && cmd_stdout && cmd_stderr) {
+  FILE *const in = input_of(input, n), *const to = open_memstream(&out->bytes, &out->n),
+              *const to_err = open_memstream(&err->bytes, &err->n);
+  if (in && to && to_err) {
+    cmd_streams(in, to, to_err);
     cmd_guest();
     status = cmd_main(argc, argv);
+    cmd_streams(NULL, NULL, NULL);
   }
-  if (cmd_stdin)
-    fclose(cmd_stdin);
-  if (cmd_stdout)
-    fclose(cmd_stdout);
-  if (cmd_stderr)
-    fclose(cmd_stderr);
+  if (in)
+    fclose(in);
+  if (to)
+    fclose(to);
+  if (to_err)
+    fclose(to_err);
   return status;
 }
 
@@ -61,9 +60,4 @@ void vram_guest_drop(vram_guest_text *t) {
 void vram_guest_stop(void) { cmd_guest_stop(); }
 
 /* The command as a program, on the process's own streams and with its own handlers of signals. */
-int vram_guest_main(int argc, char **argv) {
-  cmd_stdin = stdin;
-  cmd_stdout = stdout;
-  cmd_stderr = stderr;
-  return cmd_main(argc, argv);
-}
+int vram_guest_main(int argc, char **argv) { return cmd_main(argc, argv); }
