@@ -226,14 +226,15 @@ static int print_change(job *j, const char *text, size_t len, const vram_solve_o
   vram_solution s;
   vram_error err;
   vram_result r;
-  j->solve = o->dim;
   cmd_progress("vram fit: looking for what would fit", 0);
   r = vram_solve(text, len, o, &model_allocator, &s, &err);
   cmd_progress_end();
   if (r != VRAM_OK || !s.fits.value)
     return 0;
   printf("  %s\n", options);
+  j->solve = o->dim;
   print_fits(j, "", &s);
+  j->solve = NULL;
   return 1;
 }
 
