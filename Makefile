@@ -13,6 +13,21 @@ all: vram
 Q = $(if $(V),,@)
 SAY = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,echo)
 
+# the manual pages of the commands are their help texts, read out of the sources: for another machine, too
+HELPED = $(shell sed -n 's/^cmd_text help_\([a-z]*\) = {$$/\1/p' tools/vram_*.c)
+HELP_PAGES = $(HELPED:%=build/man/vram-%.1) build/man/vram-parallel.7
+HELP_OF = $(CC) $(CPPFLAGS) -E -P -DVRAM_H_INCLUDED $(1) | awk -v name=help_$(2) -f tools/install/help.awk
+PAGE_OF = mkdir -p build/man && $(call HELP_OF,tools/vram.c,main) >$@.main && $(call HELP_OF,$(1),$(2)) >$@.help && \
+  awk -v name=$(2) -v date="$$(sed -n 's/^\.Dd //p' tools/install/vram.1)" -f tools/install/man.awk $@.main $@.help >$@.new && \
+  rm $@.main $@.help && mv $@.new $@
+PAGE_SOURCES = tools/vram.c $(wildcard tools/vram_*.h tools/install/*.awk) tools/install/vram.1
+build/man/vram-%.1: tools/vram_%.c $(PAGE_SOURCES)
+	$(SAY) "  $@"
+	$(Q)$(call PAGE_OF,$<,$*)
+build/man/vram-parallel.7: $(PAGE_SOURCES)
+	$(SAY) "  $@"
+	$(Q)$(call PAGE_OF,tools/vram.c,parallel)
+
 # the command: its units and the library, tools/vram_impl.c
 LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl) -lpthread
 PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
@@ -20,7 +35,7 @@ TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
 LIBRARY = build/tool/vram_impl.o build/tool/library.o
 TOOL_FLAGS = $(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS)
-vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a
+vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a $(HELP_PAGES)
 	$(SAY) "  $@"
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
@@ -99,13 +114,15 @@ help:
 	@echo "make net-report NET=FILE.h [NAME=NET]   a network's table from the compiler's constants"
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch; PEERS=...: other libraries, to compare)"
 	@echo "make pictures  the pictures of README.md and docs"
+	@echo "make tour.svg  the one that moves (Python; fetches termtosvg)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
-	@echo "make install   headers, library, command, exporter, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
+	@echo "make install   headers, library, command, exporter, manual pages, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make python    build/package: the Python package vram, for PYTHONPATH (pip install . has it, too)"
 	@echo "make wheel     build/wheel: the same as a wheel for this kind of machine, and its sources"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
+	@echo "make deb       packages of Debian, in build/deb (make deb-source: what dpkg-buildpackage takes)"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
 	@echo "make errors    write the messages of now into tests/errors.txt (look at the difference)"
@@ -249,6 +266,12 @@ pictures: vram
 	for how in 'ddp=8 --amp bf16' 'fsdp2=8,mp=bf16,reduce=f32' 'tp=8,sp=1,loss_parallel=1 --amp bf16' 'pp=8 --amp bf16 --rank 7'; do \
 	  ./vram estimate tests/golden/parallel/llama8.vram --train adamw --parallel $$how --svg examples/llama_$${how%%=*}.svg || exit; done
 
+# the picture of the tour that moves, drawn by a package: what it shows is compared, not made by tests
+tour.svg: vram
+	test -d build/tour || python3 -m venv build/tour
+	build/tour/bin/pip install -q termtosvg==1.1.0
+	build/tour/bin/python tools/tour_svg.py examples/tour.svg
+
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants
 net-report:
 	@test -f "$(NET)" || { echo "NET=$(NET) is no header of VRAM_NET_ lines" >&2; exit 1; }
@@ -286,6 +309,8 @@ BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 LIBDIR ?= $(PREFIX)/lib
+# where `vram run` looks for it
+PRELOADDIR ?= $(dir $(BINDIR))lib/vram
 MANDIR ?= $(DATADIR)/man
 DOCDIR ?= $(DATADIR)/doc/vram
 PKGCONFIGDIR ?= $(DATADIR)/pkgconfig
@@ -320,12 +345,12 @@ EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg
 
 install: vram
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
-	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" \
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man7" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)/examples"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
-	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(LIBDIR)/vram" && \
-	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(LIBDIR)/vram"; fi
+	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(PRELOADDIR)" && \
+	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(PRELOADDIR)"; fi
 	$(INSTALL) -m 644 $(HEADERS) "$(DESTDIR)$(INCLUDEDIR)"
 	$(INSTALL) -m 644 libvram.a "$(DESTDIR)$(LIBDIR)"
 	$(INSTALL) -m 644 tools/install/vram.zsh "$(DESTDIR)$(ZSHCOMPDIR)/_vram"
@@ -333,6 +358,7 @@ install: vram
 	  $(INSTALL) -m 644 tools/install/$$c.1 "$(DESTDIR)$(MANDIR)/man1/$$c.1" && \
 	  $(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/$$c" && \
 	  $(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish" || exit; done
+	for p in $(HELP_PAGES); do $(INSTALL) -m 644 $$p "$(DESTDIR)$(MANDIR)/man$${p##*.}" || exit; done
 	$(INSTALL) -m 644 $(PAGES) "$(DESTDIR)$(DOCDIR)"
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
 	umask 022 && for f in $(EXAMPLES); do \
@@ -349,23 +375,31 @@ install: vram
 uninstall:
 	rm -f $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") "$(DESTDIR)$(ZSHCOMPDIR)/_vram" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
-	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
+	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(PRELOADDIR)/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
 	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
 	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
 	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
+	for p in $(notdir $(HELP_PAGES)); do rm -f "$(DESTDIR)$(MANDIR)/man$${p##*.}/$$p"; done
 	for f in $(notdir $(PYTHON_FILES)); do \
 	  rm -f "$(DESTDIR)$(PYTHONDIR)/$$f" "$(DESTDIR)$(PYTHONDIR)/__pycache__/$${f%.py}".*.pyc; done
 	rmdir "$(DESTDIR)$(PYTHONDIR)/__pycache__" "$(DESTDIR)$(PYTHONDIR)" 2>/dev/null || true
-	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" \
+	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(PRELOADDIR)" "$(DESTDIR)$(DOCDIR)/docs" \
 	  "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 dist:
 	@test -e .git || { echo "make dist needs the git repository" >&2; exit 1; }
 	git -c tar.umask=0022 archive --prefix=vram-$(VERSION)/ HEAD | gzip -9n >vram-$(VERSION).tar.gz
 
+# a Debian source package, in build/deb: vram_$(VERSION).orig.tar.gz and the tree with debian/; `make deb`
+# builds it as well (DEBFLAGS: further options of dpkg-buildpackage)
+deb-source:
+	@VERSION=$(VERSION) sh tools/packages/deb.sh
+deb: deb-source
+	cd build/deb/vram-$(VERSION) && env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEBFLAGS)
+
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
-.PHONY: all python wheel help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
-  dist clean FORCE
+.PHONY: all python wheel help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format \
+  install uninstall dist deb-source deb clean FORCE
 .SECONDARY:

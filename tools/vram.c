@@ -46,21 +46,24 @@ cmd_text help_parallel = {
     "                        cast_forward_inputs, reshard=default|0|1|N, prefetch=K,\n"
     "                        cpu_offload, init=meta, units=auto|root|PATTERN\n"
     "  hsdp=COPIESxSHARDS    fully_shard on a mesh of two dims: the same\n"
-    "  fsdp1=N               FullyShardedDataParallel: mp, reduce, init, units,\n"
+    "  fsdp1=N               FullyShardedDataParallel: mp=DTYPE, reduce=DTYPE,\n"
+    "                        init=meta, units=auto|root|PATTERN,\n"
     "                        sharding=FULL_SHARD|SHARD_GRAD_OP|NO_SHARD,\n"
     "                        use_orig_params, backward_prefetch=pre|post|none,\n"
     "                        forward_prefetch, limit_all_gathers\n"
     "  fsdp1=COPIESxSHARDS   with sharding=HYBRID_SHARD|_HYBRID_SHARD_ZERO2\n"
-    "  ds1=N ds2=N ds3=N     DeepSpeed's ZeRO, stage 1 to 3: bf16, fp16,\n"
+    "  ds1=N ds2=N           DeepSpeed's ZeRO, stage 1 and 2: bf16, fp16,\n"
     "                        reduce_bucket_size=N, allgather_bucket_size=N,\n"
     "                        overlap_comm, contiguous_gradients, reduce_scatter,\n"
     "                        offload_optimizer=cpu, pin_memory,\n"
-    "                        communication_data_type=DTYPE; ds1, ds2:\n"
-    "                        round_robin_gradients; ds3: offload_param=cpu,\n"
-    "                        sub_group_size=N, stage3_prefetch_bucket_size=N,\n"
+    "                        communication_data_type=DTYPE, round_robin_gradients;\n"
+    "                        or --deepspeed FILE\n"
+    "  ds3=N                 stage 3: the same, not round_robin_gradients;\n"
+    "                        offload_param=cpu, sub_group_size=N,\n"
+    "                        stage3_prefetch_bucket_size=N,\n"
     "                        stage3_param_persistence_threshold=N,\n"
     "                        stage3_max_live_parameters=N,\n"
-    "                        stage3_max_reuse_distance=N; or --deepspeed FILE\n",
+    "                        stage3_max_reuse_distance=N\n",
     "\n"
     "what cuts the model\n"
     "  tp=N                  tensor parallelism: sp, loss_parallel, plan=LINES\n"
@@ -188,8 +191,11 @@ static int run_with(const cmd_entry *c, int argc, char **argv) {
 
 static int run(int argc, char **argv) {
   const cmd_entry *c;
-  if (argc < 2)
-    return cmd_help(help_main, stderr), USAGE;
+  if (argc < 2) {
+    cmd_help(help_main, stderr);
+    fputs("\nTo begin with: vram estimate resnet50 --train adamw --gpu rtx4090\n", stderr);
+    return USAGE;
+  }
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))
     return cmd_help(help_main, stdout), FITS;
   if (cmd_in(argv[1], "--version -V"))
@@ -204,7 +210,7 @@ int cmd_main(int argc, char **argv) {
   int status;
   cmd_files_forget();
   cmd_units = VRAM_UNITS_IEC;
-  if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
+  if (IS_TERMINAL(stdout) && !IS_DUMB && (!getenv("NO_COLOR") || !*getenv("NO_COLOR")))
     cmd_bold = "\033[1m", cmd_dim = "\033[2m", cmd_plain = "\033[0m";
   status = run(argc, argv);
   if (!ferror(stdout)) /* else it says why that write failed */

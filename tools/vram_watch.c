@@ -18,16 +18,18 @@ cmd_text help_watch = {
     "On a terminal: a bar and the history of each device's memory and of how busy\n"
     "it is, and processes: how busy each keeps the device (enc, dec: its encoder and\n"
     "decoder), its memory, processors and memory of the machine, command line, as\n"
-    "far as there is room. Keys:\n"
+    "far as there is room. Else a line for each device is added each time.\n"
+    "\n"
+    "keys\n"
     "  q F10                 ends it\n"
-    "  up down page home end go through the processes (also k and j)\n"
+    "  up down home end      go through the processes (also k, j, page up and down)\n"
     "  left right            move along the command lines (also h and l)\n"
     "  < > F6 r              the column that sorts, and the other way round\n"
     "  M P N T               sort by memory, busy, pid, cpu\n"
     "  space                 stops and goes on\n"
-    "Else a line for each device is added each time. Used bytes are all that is not\n"
-    "free: of every process, and what the driver keeps. '-' (null in JSON): the\n"
-    "driver does not say.\n"
+    "\n"
+    "Used bytes are all that is not free: of every process, and what the driver\n"
+    "keeps. '-' (null in JSON): the driver does not say.\n"
     "Keys of the JSON: time (seconds since 1970), driver, cuda, devices [index, mig,\n"
     "name, uuid, total_bytes, used_bytes, free_bytes, reserved_bytes (the driver's\n"
     "part of used_bytes), utilization_percent, temperature_celsius, power_watts,\n"
@@ -290,7 +292,7 @@ int watch_command(int argc, char **argv) {
       return USAGE;
   status = watch_open(&s) ? FITS : OTHER;
   if (status == FITS)
-    status = s.json || s.once || !IS_TERMINAL(stdout) ? watch_run(&s) : watch_screen(&s);
+    status = s.json || s.once || !IS_TERMINAL(stdout) || IS_DUMB ? watch_run(&s) : watch_screen(&s);
   if (status != FITS && *s.error) {
     watch_clear(&s);
     if (s.json)
