@@ -18,6 +18,11 @@ void cmd_guest_stop(void) { is_stopped = 1; }
 
 int cmd_stopped(void) { return is_stopped; }
 
+int cmd_is_dumb(void) {
+  const char *term = getenv("TERM");
+  return !term || !strcmp(term, "dumb");
+}
+
 #if defined(__unix__) || defined(__APPLE__)
 
 static const char *volatile doing; /* NULL: nothing */
@@ -69,7 +74,7 @@ static void tick(int number) {
 
 void cmd_progress(const char *what, uint64_t most) {
   struct sigaction action;
-  if (!IS_TERMINAL(stderr) || IS_DUMB)
+  if (!IS_TERMINAL(stderr) || cmd_is_dumb())
     return;
   if (doing) {
     doing_depth++;
@@ -167,6 +172,7 @@ void cmd_stoppable(void) {
 void cmd_interrupts(const char *command) { (void)command; }
 void cmd_half(const char *path, const char *gone) { (void)path, (void)gone; }
 void cmd_stoppable(void) {}
+
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}
 void cmd_progress_over(void) {}
