@@ -21,9 +21,11 @@ else
   ./vram estimate lenet5 >"$work/expected"
   same "the console script vram" "$work/expected" "$work/output"
   if "$python" -c 'import pytest' >/dev/null 2>&1; then
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$work/site VRAM=$PWD/vram "$python" -m pytest -q -p no:cacheprovider \
-      --rootdir tests/python tests/python >"$work/log" 2>&1
-    [ $? -le 1 ] || bad "pytest stopped: $(tail -n 1 "$work/log")"
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$work/site VRAM=$PWD/vram timeout 500 "$python" -m pytest -q -rs -p no:cacheprovider \
+      -o faulthandler_timeout=200 --rootdir tests/python tests/python >"$work/log" 2>&1
+    status=$?
+    [ $status -le 1 ] || bad "pytest ended with $status: $(tail -n 1 "$work/log")"
+    sed -n 's/^SKIPPED \[[0-9]*\] /not looked at: /p' "$work/log"
     grep '^FAILED\|^ERROR\|^E ' "$work/log" | head -20
     for kind in passed failed skipped; do
       n=$(sed -n "\$s/.*[^0-9]\{0,1\}\([0-9][0-9]*\) $kind.*/\1/p" "$work/log")
