@@ -51,6 +51,32 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -ffunction-sections -fdata-sections \
 	  -Wl,--gc-sections,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
 
+# the command as WebAssembly: a page that needs no network, and a module for node and browsers
+WASM_CC = clang
+WASM_LD = wasm-ld
+WASM_FLAGS = -target wasm32 -nostdlibinc -mbulk-memory -Itools/web/libc -Ibuild -std=c99 -Oz
+WASM_OBJECTS = $(TOOL:%=build/web/%.o) build/web/libc.o build/web/print.o
+web: build/web/vram.html
+build/web/vram.html: build/web/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.ts \
+  $(wildcard tools/web/page.*) $(MODELS:%=examples/models/%.vram)
+	@sh tools/web/build.sh $< $(@D)
+	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.ts"
+build/web/vram.wasm: $(WASM_OBJECTS)
+	$(Q)$(WASM_LD) --no-entry --stack-first -z stack-size=4194304 --gc-sections -O2 --strip-all \
+	  --export=__heap_base --export=__global_base -o $@ $^
+build/web/%.o: tools/%.c
+	$(SAY) "  $< for the web"
+	@mkdir -p $(@D)
+	$(Q)$(WASM_CC) $(WASM_FLAGS) -c $< -o $@
+build/web/%.o: tools/web/%.c
+	@mkdir -p $(@D)
+	$(Q)$(WASM_CC) $(WASM_FLAGS) -fno-builtin -Wall -Wextra -Wconversion -c $< -o $@
+$(WASM_OBJECTS): $(wildcard tools/web/libc/*.h)
+$(patsubst %,build/web/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
+build/web/vram_impl.o: vram.h
+build/web/vram_names.o: build/models.h
+$(patsubst tools/%.c,build/web/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
+
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
 vram.h: src/parts src/pack.sh $(filter-out src/cuda/%,$(wildcard src/*/*.[ch])) src/api/op_list.h
@@ -87,6 +113,7 @@ help:
 	@echo "make pictures  the pictures of README.md and docs"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
+	@echo "make web       build/web/vram.html, a page that needs no network, and build/web/vram.mjs, a module"
 	@echo "make install   headers, library, command, exporter, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
@@ -101,7 +128,7 @@ CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
 TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
   emit pool watch ledger writer schedule nets files plan arena render embedded pipeline finetune parallel truth models measure export fit \
-  replay diff lines tiny preload
+  replay diff lines tiny preload web
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -350,6 +377,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
+.PHONY: all web help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:
