@@ -54,28 +54,30 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 # the command as WebAssembly: a page that needs no network, and a module for node and browsers
 WASM_CC = clang
 WASM_LD = wasm-ld
-WASM_FLAGS = -target wasm32 -nostdlibinc -mbulk-memory -Itools/web/libc -Ibuild -std=c99 -Oz
-WASM_OBJECTS = $(TOOL:%=build/web/%.o) build/web/libc.o build/web/print.o
-web: build/web/vram.html
-build/web/vram.html: build/web/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.ts \
+WASM_O = -Oz
+WEB = build/web
+WASM_FLAGS = -target wasm32 -nostdlibinc -mbulk-memory -Itools/web/libc -Ibuild -std=c99 $(WASM_O)
+WASM_OBJECTS = $(TOOL:%=$(WEB)/%.o) $(WEB)/libc.o $(WEB)/print.o
+web: $(WEB)/vram.html
+$(WEB)/vram.html: $(WEB)/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.ts \
   $(wildcard tools/web/page.*) $(MODELS:%=examples/models/%.vram)
 	@sh tools/web/build.sh $< $(@D)
 	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.ts"
-build/web/vram.wasm: $(WASM_OBJECTS)
+$(WEB)/vram.wasm: $(WASM_OBJECTS)
 	$(Q)$(WASM_LD) --no-entry --stack-first -z stack-size=4194304 --gc-sections -O2 --strip-all \
 	  --export=__heap_base --export=__global_base -o $@ $^
-build/web/%.o: tools/%.c
+$(WEB)/%.o: tools/%.c
 	$(SAY) "  $< for the web"
 	@mkdir -p $(@D)
 	$(Q)$(WASM_CC) $(WASM_FLAGS) -c $< -o $@
-build/web/%.o: tools/web/%.c
+$(WEB)/%.o: tools/web/%.c
 	@mkdir -p $(@D)
 	$(Q)$(WASM_CC) $(WASM_FLAGS) -fno-builtin -Wall -Wextra -Wconversion -c $< -o $@
 $(WASM_OBJECTS): $(wildcard tools/web/libc/*.h)
-$(patsubst %,build/web/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
-build/web/vram_impl.o: vram.h
-build/web/vram_names.o: build/models.h
-$(patsubst tools/%.c,build/web/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
+$(patsubst %,$(WEB)/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
+$(WEB)/vram_impl.o: vram.h
+$(WEB)/vram_names.o: build/models.h
+$(patsubst tools/%.c,$(WEB)/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@

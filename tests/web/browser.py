@@ -1,5 +1,6 @@
 """Chromium without a window, driven through a pipe by its own protocol: no package is needed."""
 
+import base64
 import json
 import os
 import select
@@ -37,7 +38,8 @@ class Browser:
         self.rest = b""
         self.id = 0
         self.errors = []  # of the console, and exceptions
-        target = self.call("Target.createTarget", {"url": "about:blank"})["targetId"]
+        # its first start on a machine takes long
+        target = self.call("Target.createTarget", {"url": "about:blank"}, 120)["targetId"]
         self.session = None
         self.session = self.call("Target.attachToTarget", {"targetId": target, "flatten": True})[
             "sessionId"
@@ -123,8 +125,6 @@ class Browser:
         )
 
     def picture(self, path, whole=True):
-        import base64
-
         r = self.call("Page.captureScreenshot", {"captureBeyondViewport": whole, "format": "png"})
         with open(path, "wb") as f:
             f.write(base64.b64decode(r["data"]))

@@ -13,18 +13,27 @@
 
   // ---- workers: one for what follows at once, one for what may take its time ----
 
+  // The module says how its code is packed; it is made ready once, for all of them.
+  const wasm = (async () => {
+    const packed = $("module").textContent.match(/const WASM = `([^`]*)`/)[1].replace(/\s/g, "");
+    const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  })();
+
   const url = URL.createObjectURL(
     new Blob(
       [
         // a page of a file may have no worker that is a module
-        $("module").textContent.replace(/^export /gm, ""),
-        `const ready = load();
-let files = {};
+        $("module").textContent.replace(/^export /gm, "").replace(/`[^`]*`/, "``"),
+        `let begin, files = {};
+const ready = new Promise((done) => (begin = done)).then((wasm) => load({ wasm }));
 onmessage = async (e) => {
+  if (e.data.wasm) return begin(e.data.wasm);
+  if (e.data.files) return (files = e.data.files);
   const v = await ready;
-  if (e.data.files) files = e.data.files;
   const from = performance.now();
-  const result = v.run(e.data.args || ["--version"], { files });
+  const result = v.run(e.data.args, { files });
   postMessage({ id: e.data.id, ms: performance.now() - from, ...result });
 };`,
       ],
@@ -36,23 +45,23 @@ onmessage = async (e) => {
     constructor() {
       this.waiting = new Map();
       this.id = 0;
-      this.start();
     }
-    start() {
-      this.worker = new Worker(url);
-      this.worker.onmessage = (e) => {
+    async start() {
+      const worker = (this.worker = new Worker(url));
+      worker.onmessage = (e) => {
         const done = this.waiting.get(e.data.id);
         this.waiting.delete(e.data.id);
-        done(e.data);
+        if (done) done(e.data);
       };
-      this.worker.onerror = (e) => fail(e.message || "the worker cannot run");
+      worker.onerror = (e) => fail(e.message || "the worker cannot run");
       this.files();
+      worker.postMessage({ wasm: await wasm });
     }
     files() {
-      this.worker.postMessage({ id: -1, files: { ...OWN } });
-      this.waiting.set(-1, () => {});
+      if (this.worker) this.worker.postMessage({ files: { ...OWN } });
     }
     run(args) {
+      if (!this.worker) this.start();
       return new Promise((done) => {
         this.waiting.set(++this.id, done);
         this.worker.postMessage({ id: this.id, args });
@@ -60,10 +69,10 @@ onmessage = async (e) => {
     }
     // what it does is no longer of use; the promise stays open
     stop() {
-      if (![...this.waiting.keys()].some((id) => id > 0)) return;
+      if (!this.waiting.size) return;
       this.worker.terminate();
+      this.worker = null;
       this.waiting.clear();
-      this.start();
     }
   }
   const now = new Runner();
@@ -199,7 +208,7 @@ onmessage = async (e) => {
         ranged ? exact(value.upper) : "",
       ]);
     }
-    table("parts", "Bytes", ["", "how it is known", "expected", "at least", "at most"], rows, 2);
+    table("parts", "Bytes", ["what", "how it is known", "expected", "at least", "at most"], rows, 2);
   }
 
   // The picture follows the page's switch, not the system's.
