@@ -13,6 +13,21 @@ all: vram
 Q = $(if $(V),,@)
 SAY = @$(if $(V)$(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),:,echo)
 
+# the manual pages of the commands are their help texts, read out of the sources: for another machine, too
+HELPED = $(shell sed -n 's/^cmd_text help_\([a-z]*\) = {$$/\1/p' tools/vram_*.c)
+HELP_PAGES = $(HELPED:%=build/man/vram-%.1) build/man/vram-parallel.7
+HELP_OF = $(CC) $(CPPFLAGS) -E -P -DVRAM_H_INCLUDED $(1) | awk -v name=help_$(2) -f tools/install/help.awk
+PAGE_OF = mkdir -p build/man && $(call HELP_OF,tools/vram.c,main) >$@.main && $(call HELP_OF,$(1),$(2)) >$@.help && \
+  awk -v name=$(2) -v date="$$(sed -n 's/^\.Dd //p' tools/install/vram.1)" -f tools/install/man.awk $@.main $@.help >$@.new && \
+  rm $@.main $@.help && mv $@.new $@
+PAGE_SOURCES = tools/vram.c $(wildcard tools/vram_*.h tools/install/*.awk) tools/install/vram.1
+build/man/vram-%.1: tools/vram_%.c $(PAGE_SOURCES)
+	$(SAY) "  $@"
+	$(Q)$(call PAGE_OF,$<,$*)
+build/man/vram-parallel.7: $(PAGE_SOURCES)
+	$(SAY) "  $@"
+	$(Q)$(call PAGE_OF,tools/vram.c,parallel)
+
 # the command: its units and the library, tools/vram_impl.c
 LIBDL = $(if $(filter Linux,$(shell uname -s)),-ldl) -lpthread
 PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
@@ -20,7 +35,7 @@ TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
 LIBRARY = build/tool/vram_impl.o build/tool/library.o
 TOOL_FLAGS = $(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS)
-vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a
+vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a $(HELP_PAGES)
 	$(SAY) "  $@"
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
@@ -116,7 +131,7 @@ help:
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make web       build/web/vram.html, a page that needs no network, and build/web/vram.mjs, a module"
-	@echo "make install   headers, library, command, exporter, manual, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
+	@echo "make install   headers, library, command, exporter, manual pages, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
@@ -333,7 +348,7 @@ EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg
 
 install: vram
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
-	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" \
+	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man7" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)/examples"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
@@ -346,6 +361,7 @@ install: vram
 	  $(INSTALL) -m 644 tools/install/$$c.1 "$(DESTDIR)$(MANDIR)/man1/$$c.1" && \
 	  $(INSTALL) -m 644 tools/install/vram.bash "$(DESTDIR)$(BASHCOMPDIR)/$$c" && \
 	  $(INSTALL) -m 644 tools/install/vram.fish "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish" || exit; done
+	for p in $(HELP_PAGES); do $(INSTALL) -m 644 $$p "$(DESTDIR)$(MANDIR)/man$${p##*.}" || exit; done
 	$(INSTALL) -m 644 $(PAGES) "$(DESTDIR)$(DOCDIR)"
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
 	umask 022 && for f in $(EXAMPLES); do \
@@ -366,6 +382,7 @@ uninstall:
 	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
 	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
 	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
+	for p in $(notdir $(HELP_PAGES)); do rm -f "$(DESTDIR)$(MANDIR)/man$${p##*.}/$$p"; done
 	for f in $(notdir $(PYTHON_FILES)); do \
 	  rm -f "$(DESTDIR)$(PYTHONDIR)/$$f" "$(DESTDIR)$(PYTHONDIR)/__pycache__/$${f%.py}".*.pyc; done
 	rmdir "$(DESTDIR)$(PYTHONDIR)/__pycache__" "$(DESTDIR)$(PYTHONDIR)" 2>/dev/null || true

@@ -11,7 +11,7 @@ mkdir -p "$work/tree/build" "$work/block"
 for f in *; do
   case $f in build | vram-*.tar.gz) ;; *) cp -Rp "$f" "$work/tree" ;; esac
 done
-cp -Rp build/models.h build/tool "$work/tree/build" # what is built there is up to date (part install builds it anew)
+cp -Rp build/models.h build/tool build/man "$work/tree/build" # what is built there is up to date (part install builds it anew)
 library "$work/bin"
 docs="README.md CONTRIBUTING.md docs/*.md"
 
@@ -65,6 +65,14 @@ for head in "$work"/block/*.head; do
   *) bad "$place: a fence that says neither what it is nor 'norun: WHY': $words" ;;
   esac
 done
+# the commands of the first page's table
+echo 'print("a program")' >"$work/tree/train.py"
+sed -n 's/^| [^|]* | `\(\.\/vram [^`]*\)` |.*/\1/p' README.md >"$work/wishes"
+while read -r wish; do
+  case $wish in *" run "*) [ -e libvram_preload.so ] && have python3 || continue ;; esac
+  cell "README.md: $wish" sh -c "cd '$work/tree' && $wish" </dev/null
+done <"$work/wishes"
+if [ "$(grep -c . "$work/wishes")" = 6 ]; then ok; else bad "README.md has not six wishes"; fi
 if [ $ran -ge 30 ]; then ok; else bad "only $ran blocks of commands"; fi
 
 # B. links, the index, the length of the first page

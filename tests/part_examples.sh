@@ -59,10 +59,10 @@ gate 0 "bytes of 25769803776: fits" "examples/models/resnet50.vram 24GiB"
 gate 2 "cannot open" "examples/none.vram 24GiB"
 gate 2 "not a size" "examples/models/resnet50.vram much"
 
-# the README's table has every example
+# the table of docs/examples.md has every example
 ls examples | grep -e '\.cu*$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
-sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' README.md | sort >"$work/output"
-same "examples (<) and the README's table (>)" "$work/wanted" "$work/output"
+sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' docs/examples.md | sort >"$work/output"
+same "examples (<) and the table of docs/examples.md (>)" "$work/wanted" "$work/output"
 # measured figures in what the examples print: the phases of ResNet-50
 for phase in forward backward optimizer; do
   grep "^models/tv_resnet50 train_fp32_adamw $phase " tests/golden/streams.txt |

@@ -60,10 +60,8 @@ share/fish/vendor_completions.d/vram-checkpoint.fish
 share/fish/vendor_completions.d/vram-export.fish
 share/fish/vendor_completions.d/vram-measure.fish
 share/fish/vendor_completions.d/vram.fish
-share/man/man1/vram-checkpoint.1
-share/man/man1/vram-export.1
-share/man/man1/vram-measure.1
-share/man/man1/vram.1
+$(ls tools/install/*.1 build/man/*.1 | sed 's:.*/:share/man/man1/:' | sort)
+share/man/man7/vram-parallel.7
 share/pkgconfig/vram.pc
 $(ls tools/checkpoint_torch.py tools/export_*.py tools/measure_torch.py | grep -v _zoo | sed 's:^tools/:share/vram/:' | sort)
 share/zsh/site-functions/_vram
@@ -223,9 +221,10 @@ if have i686-linux-gnu-gcc; then
   fi
 else skip "no i686-linux-gnu-gcc: install for another machine"; fi
 
-# D. the manual page: no warning, and the options, commands, keys of the command, no more, no less
+# D. the manual pages: no warning; those of the commands say what their help says, word for word, and
+# the page of vram has the commands and the keys of the JSON, no more, no less
 page=tools/install/vram.1
-for f in tools/install/*.1; do
+for f in tools/install/*.1 build/man/*; do
   if have mandoc; then
     mandoc -T lint -W style $f 2>&1 | grep -v 'referenced manual not found' >"$work/found"
     same "mandoc -T lint $f" /dev/null "$work/found"
@@ -235,7 +234,6 @@ for f in tools/install/*.1; do
     same "groff -ww $f" /dev/null "$work/found"
   else skip "no groff"; fi
 done
-options() { grep -o -e '--[a-z][a-z-]*' | sort -u; }
 # what is installed of Python says its version, its options are in its page: without PyTorch
 if have python3; then
   for t in export measure checkpoint; do
@@ -247,13 +245,23 @@ if have python3; then
   done
 fi
 commands=$(./vram -h | sed -n 's/^  vram \([a-z]*\) .*/\1/p')
-# in the help an option begins a line, or follows another one and a comma
-for command in "" $commands; do ./vram $command -h; done |
-  sed -n -e 's/^  vram --/  --/' -e 's/^  --/--/p' | sed 's/  .*//' | options >"$work/help"
-sed -n -e 's/^\.It Fl -/--/' -e 's/ , Fl -/ --/gp' -e 's/^--/--/p' $page | options >"$work/page"
-grep -v -e '^--help$' "$work/page" >"$work/found"
-same "options of the help (<) and the manual page (>)" "$work/help" "$work/found"
-./vram complete "" | cut -f1 >"$work/commands"
+words() { tr -s ' \t:|-' '\n' | grep -v '^$'; }
+said() { # said NAME SECTION: what a page says between its synopsis and SEE ALSO, without its titles
+  mandoc -T ascii "build/man/vram-$1.$2" | col -bx >"$work/page"
+  title=$(sed -n "s/^ *vram-$1 - //p" "$work/page")
+  sed -e '1,/^SYNOPSIS/d' -e '/^SEE ALSO/,$d' -e '/^[A-Z][A-Z ]*$/d' -e "s/^     .${title#?}\\.\$//" "$work/page" | words
+}
+pages=$(echo $commands parallel | sed 's/ help / /')
+if have mandoc; then
+  for command in $pages; do
+    ./vram help "$command" | sed -e '1s/   .*//' -e 's/^Environment: //' -e 's/^Exit status:\{0,1\} //' | words >"$work/help"
+    said "$command" "$([ "$command" = parallel ] && echo 7 || echo 1)" >"$work/found"
+    same "the help of $command (<) and its page (>)" "$work/help" "$work/found"
+  done
+fi
+ls build/man | sed 's/^vram-\(.*\)\.[17]$/\1/' | sort >"$work/found"
+echo $pages | tr ' ' '\n' | sort >"$work/help"
+same "the commands (<) and their pages (>)" "$work/help" "$work/found"
 sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' $page | sort -u >"$work/found"
 echo "$commands" | sort -u >"$work/help"
 same "commands of the help (<) and the manual page (>)" "$work/help" "$work/found"
@@ -301,8 +309,24 @@ vram estimate --flash-attn o: off on
 vram estimate --cache-k q8: q8_0
 vram estimate --infer --batch :
 vram estimate resnet5: resnet50
-vram fit --solve : batch ctx lora n-cpu-moe new ngl prompt segments side slots
+vram fit --solve : batch ctx dim! lora n-cpu-moe new ngl prompt segments side slots
 vram fit --so: --solve
+vram fit gpt2 --solve dim!S: dim!S
+vram estimate gpt2 --dim S: S=
+vram estimate tests/golden/models/hf_gpt2.vram --dim N: N=
+vram estimate --gpu=rtx409: --gpu=rtx4090
+vram estimate --gpu t4,rtx409: t4,rtx4090
+vram estimate --checkpoint : auto layers
+vram estimate --cc 8: 8.0 8.6 8.9
+vram estimate --quant nf4,d: nf4,double=0 nf4,dtype=
+vram estimate --lora r=8,ta: r=8,targets=
+vram estimate --alloc-conf exp: expandable_segments!True
+vram estimate --generate prompt=9,n: prompt=9,new=
+vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
+vram replay tests/traces/le: tests/traces/lenet5.pickle
+vram estimate tests/embedded/kws: tests/embedded/kws.vram
+vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
+vram run -- cmp tests/consumer/C: tests/consumer/CMakeLists.txt
 vram plan --planner s: sequential sqrt stages
 vram arena --order t: tflm
 vram plan --mov: --moves
@@ -322,6 +346,16 @@ vram run --units : iec si bytes
 vram run --on-signal US: USR1 USR2
 vram watch --o: --once
 vram estimate --parallel fs: fsdp1= fsdp2=
+vram estimate --parallel ddp=2+t: ddp=2+tp=
+vram estimate --parallel fsdp2=8,m: fsdp2=8,mp=
+vram estimate --parallel fsdp2=8,mp=: fsdp2=8,mp=bf16 fsdp2=8,mp=f32 fsdp2=8,mp=fp16
+vram estimate --parallel hsdp=2x4,re: hsdp=2x4,reduce= hsdp=2x4,reshard=
+vram estimate --parallel zero1=4,p: zero1=4,parameters_as_bucket_view=
+vram estimate --parallel ds2=4,ro: ds2=4,round_robin_gradients=
+vram estimate --parallel ds3=4,ro:
+vram estimate --parallel ds3=4,sub: ds3=4,sub_group_size=
+vram estimate --parallel pp=4+ep=2,hook=b: pp=4+ep=2,hook=bf16
+vram estimate --parallel pp=4,schedule=Z: pp=4,schedule=ZBVZeroBubble
 vram fit --parallel a: auto
 vram convert --parallel d: ddp= ds1= ds2= ds3=
 vram watch --sort p: pid
@@ -333,19 +367,23 @@ vram nothing :
 EOF
 try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
   have "$1" || { skip "no $1"; return; }
-  while IFS=: read -r line wanted; do
-    { PATH=$PWD:$PATH "$1" "$2" "$line" 2>&1 | tr -s ' \n' '\n\n' | grep -v '^$' | sort; echo .; } >"$work/found"
+  while IFS=: read -r line wanted; do # ! is a : of a word
+    { PATH=$PWD:$PATH "$1" "$2" "$(echo "$line" | tr '!' ':')" 2>&1 | tr -s ' \n' '\n\n' | tr ':' '!' | grep -v '^$' | sort; echo .; } >"$work/found"
     { echo $wanted | tr ' ' '\n' | grep -v '^$' | sort; echo .; } >"$work/wanted"
     same "$1 completes '$line'" "$work/wanted" "$work/found"
   done <"$work/lines"
 }
 cat >"$work/try.bash" <<'EOF'
 . tools/install/vram.bash
-read -ra COMP_WORDS <<<"$1"
+# bash divides a line at = and :, too
+COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
+divided=${1//=/ = }
+read -ra COMP_WORDS <<<"${divided//:/ : }"
 [[ $1 == *' ' ]] && COMP_WORDS+=('')
 COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 _vram
-printf '%s\n' "${COMPREPLY[@]}"
+word=${1##* } kept=${word%"${word##*[=:]}"}
+printf '%s\n' "${COMPREPLY[@]/#/$kept}"
 EOF
 cat >"$work/try.fish" <<'EOF'
 source tools/install/vram.fish
@@ -354,10 +392,15 @@ EOF
 # zsh's helpers only add words while it edits a line: here they print them
 cat >"$work/try.zsh" <<'EOF'
 emulate zsh
-_describe() { print -rl -- ${${(P)2}%%:*} }
-_files() { print -rl -- $PREFIX*(N) }
+_describe() { for word in ${(P)2}; do print -r -- $IPREFIX${${word//\\:/!}%%:*}; done }
+_files() { # -g PATTERN(-.): the files that it matches, else any
+  local pattern=${${2%\(*}#\*} some
+  some=($PREFIX*${~pattern}(N-.))
+  (( $#some )) || some=($PREFIX*(N))
+  print -rl -- $some
+}
 _vram() { . tools/install/vram.zsh }
-words=(${(s: :)1}) PREFIX=
+words=(${(s: :)1}) PREFIX= IPREFIX=
 [[ $1 == *' ' ]] || PREFIX=$words[-1]
 [[ $1 == *' ' ]] && words+=('')
 CURRENT=$#words
@@ -366,15 +409,30 @@ EOF
 try bash "$work/try.bash"
 try fish "$work/try.fish"
 try zsh "$work/try.zsh"
-if have zsh; then # and once as a user types it
+if have zsh; then # and as a user types it
   cp tools/install/vram.zsh "$work/_vram"
   cat >"$work/type.zsh" <<'EOF'
 zmodload zsh/zpty
-zpty terminal zsh -f -i
-zpty -w terminal "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep"
-zpty -w -n terminal $'vram estimate --optim-impl fu\t; echo done | tr a-z A-Z\n'
+case $1 in
+zsh) zpty terminal zsh -f -i
+  zpty -w terminal "PS1=; fpath=($2 \$fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep" ;;
+bash) zpty terminal bash --norc --noprofile -i
+  zpty -w terminal "PS1=; . tools/install/vram.bash; bind 'set bell-style none'" ;;
+esac
+zpty -w terminal 'vram() { [ "$1" = complete ] && command vram "$@" || echo "ran: $*"; }'
+zpty -w -n terminal "vram $3"$'\t; echo done | tr a-z A-Z\n'
 while zpty -r terminal text; do print -r -- $text; [[ $text == *DONE* ]] && break; done
 EOF
-  PATH=$PWD:$PATH timeout 60 zsh "$work/type.zsh" "$work" >"$work/found" 2>&1
-  cell "zsh completes what is typed" grep -q 'optim-impl fused' "$work/found"
+  typed() { # typed SHELL WORDS WANTED
+    have "$1" || { skip "no $1"; return; }
+    PATH=$PWD:$PATH timeout 60 zsh "$work/type.zsh" "$1" "$work" "$2" >"$work/found" 2>&1
+    cell "$1 completes 'vram $2' as it is typed" grep -q "^ran: $3" "$work/found"
+  }
+  for shell in bash zsh; do
+    typed $shell 'estimate --optim-impl fu' 'estimate --optim-impl fused'
+    typed $shell 'estimate --gpu=rtx409' 'estimate --gpu=rtx4090'
+    typed $shell 'estimate --parallel fsdp2=8,init=' 'estimate --parallel fsdp2=8,init=meta'
+    typed $shell 'fit gpt2 --solve dim:L' 'fit gpt2 --solve dim:L'
+    typed $shell 'replay tests/traces/len' 'replay tests/traces/lenet5.pickle'
+  done
 fi

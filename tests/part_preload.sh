@@ -501,6 +501,16 @@ $(line $source cache) cache
 $(line $source ours) ours
 $(line $source weights) weights"
   done
+  # who asked PyTorch's allocator, and not it
+  source=tests/preload/allocator.cpp
+  if g++ -g -O1 -w -fPIC -shared -isystem tests/cuda/include -DLIBRARY -o "$work/libc10_cuda.so" $source "$work/libcudart.so.13" >"$work/log" 2>&1 &&
+    g++ -g -O1 -o "$work/allocator" $source "$work/libc10_cuda.so" -Wl,-rpath,"$work" >"$work/log" 2>&1; then
+    tool run --report "$work/report" -- ./allocator >"$work/log" 2>&1
+    equal "callers of PyTorch's allocator: exit status" 0 $?
+    named "callers of PyTorch's allocator" "$(line $source workspace) main
+$(line $source gradient) at::native::convolution_backward"
+    rm "$work/libc10_cuda.so"
+  else skip "no g++: callers of PyTorch's allocator"; fi
   # Python: of this interpreter
   python=${PYTHON:-python3} source=tests/preload/frames.py
   if ! have "$python" || ! "$python" -c 'import sys; sys.exit(not (3, 8) <= sys.version_info < (3, 16))' 2>/dev/null; then

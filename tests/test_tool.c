@@ -282,8 +282,8 @@ static void options(void) {
     {"estimate - -", "vram: a second model '-' (expected one)"},
     {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
     {"estimate tests",
-     "tests: a folder without a model, expected model.safetensors, its index or config.json; of a "
-     "folder of GGUF files, one of them"},
+     "tests: a folder without a model (expected model.safetensors, its index or config.json in it; "
+     "of a folder of GGUF files, one of them)"},
     {"list ops dtypes", "vram: one thing to list at a time (expected models, ops, lines, dtypes, "
                         "optimizers, gpus or rules)"},
     {"estimate resnet5O",
@@ -536,7 +536,8 @@ static void model_files(void) {
        "PATTERN=CUDA0)"},
       {"--device cpu --gpu t4", "vram: --device cpu excludes '--gpu'"},
       {"--cc 4.0", "vram: not a compute capability '4.0' (expected 7.5, 8.0, 9.0, ...)"},
-      {"--train sgd", "vram: an option of models in the text form: '--train'"},
+      {"--train sgd", "vram: an option of models in the text form: '--train' (expected its "
+                      "config.json, or its text: vram-export -h)"},
       {"--ctxx 1", "vram: unknown option '--ctxx' (expected --ctx? vram estimate -h)"},
       {"--json --table",
        "vram: standard output is taken by --json, --csv or a FILE -: no place for '--table'"},
@@ -591,8 +592,8 @@ static void bad_input(void) {
         "-:1:9: an unknown dtype (found bff16, expected bf16? vram list dtypes)");
   wrong("estimate -", binary, sizeof binary - 1,
         "-:1:1: a byte that is not printable ASCII (expected text)");
-  wrong("estimate -", bom, sizeof bom - 1,
-        "-:1:1: a byte that is not printable ASCII (expected text)");
+  wrong("estimate -", bom, sizeof bom - 1, /* a mark of UTF-8 is none of the text's */
+        "-:1:1: a model without nodes (expected OP OUTPUTS INPUTS ... lines)");
 }
 
 /* What was not replayed has no reserved bytes: null, not 0. */

@@ -250,7 +250,7 @@ vram_cuda_tracker *track(void) {
 
 static uint64_t gone; /* objects that were unloaded: an address means another place since then */
 
-enum { SITES = 1 << 14, FRAMES = 32 + RUN_RUNTIME };
+enum { SITES = 1 << 14, FRAMES = 32 + RUN_ALLOCATOR };
 static struct {
   uint64_t key;
   uint32_t owner;
@@ -576,11 +576,44 @@ static int hands_on(const void *returns_to) {
 #endif
 }
 
+/* Where PyTorch's allocator calls, a few places: who asked it is meant. Some are enough. */
+static const void *allocator_call[16];
+static uint32_t allocator_calls;
+
+static int is_allocator(const void *caller) {
+  const uint32_t n = __atomic_load_n(&allocator_calls, __ATOMIC_ACQUIRE);
+  uint32_t i;
+  for (i = 0; i < n; i++)
+    if (allocator_call[i] == caller)
+      return 1;
+  return 0;
+}
+
+/* 1: a place that was not known yet */
+static int note_allocator(const void *caller) {
+  object_place in;
+  int noted = 0;
+  memset(&in, 0, sizeof in);
+  if (!place_in_object(&in, (const char *)caller - 1) || !in.path ||
+      strcmp(last_part(in.path), "libc10_cuda.so") != 0)
+    return 0;
+  pthread_mutex_lock(&site_lock);
+  if (allocator_calls < 16 && !is_allocator(caller)) {
+    allocator_call[allocator_calls] = caller;
+    __atomic_store_n(&allocator_calls, allocator_calls + 1, __ATOMIC_RELEASE);
+    noted = 1;
+  }
+  pthread_mutex_unlock(&site_lock);
+  return noted;
+}
+
 /* The report leaves out what is no caller of these frames, and those that are too many. */
-static uint32_t frames_wanted(const void *caller, int driver) {
-  const uint32_t more = driver && __atomic_load_n(&runtime_is_linked, __ATOMIC_RELAXED)
-                            ? (uint32_t)RUN_RUNTIME
-                            : (uint32_t)hands_on(caller);
+static uint32_t frames_wanted(const void *caller, int driver, uint32_t npython) {
+  uint32_t more = (uint32_t)hands_on(caller);
+  if (driver && __atomic_load_n(&runtime_is_linked, __ATOMIC_RELAXED))
+    more = RUN_RUNTIME;
+  else if (!npython && is_allocator(caller)) /* with a line of Python, that is shown */
+    more = RUN_ALLOCATOR;
   return file->stack + more < FRAMES ? file->stack + more : (uint32_t)FRAMES;
 }
 
@@ -590,7 +623,7 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller, int driver) {
                  npython = python_frames(python, wanted);
   const char *tag = tag_here();
   void *frame[FRAMES + 8];
-  const uint32_t most = frames_wanted(caller, driver);
+  const uint32_t most = frames_wanted(caller, driver, npython);
   uint32_t n = 1, i, k = 0;
   uint64_t key;
   frame[0] = caller;
@@ -618,6 +651,8 @@ static uint32_t owner_of(vram_cuda_tracker *t, void *caller, int driver) {
       return site[at].owner;
     if (seen)
       continue;
+    if (!npython && note_allocator(caller))
+      return owner_of(t, caller, driver);
     owner = new_site(t, frame + k, n, python, npython, tag);
     pthread_mutex_lock(&site_lock);
     if (!site[at].key) {

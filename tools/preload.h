@@ -23,6 +23,7 @@ enum {
   RUN_FRAMES = 1 << 16,
   RUN_ID = 32,
   RUN_RUNTIME = 9,    /* frames of a runtime that is linked statically, and of its templates */
+  RUN_ALLOCATOR = 16, /* frames of PyTorch's allocator, and of what makes tensors */
   RUN_PYTHON = 0xffff /* the module of a frame of Python */
 };
 #define RUN_SPAN                                                                                   \

@@ -13,15 +13,15 @@ cmd_text help_fit = {
     "                        the first dim (default), any dim: sequence length,\n"
     "                        width, depth (the rounds of a loop); the rank of\n"
     "                        adapters; or the fewest segments of\n"
-    "                        checkpoint_sequential\n"
-    "                        prompt|new with --generate: the longest prompt, the\n"
-    "                        most new tokens\n"
-    "                        of GGUF files the tokens of context (default), slots of\n"
-    "                        --ctx tokens each, the most layers on the devices, or\n"
-    "                        the fewest with experts on the host\n"
-    "                        of a folder of diffusers batch (default), or side: of\n"
-    "                        square images\n"
-    "                        with --engine: max-model-len (default), max-num-seqs or\n"
+    "                        checkpoint_sequential.\n"
+    "                        With --generate: the longest prompt, the most new\n"
+    "                        tokens.\n"
+    "                        Of GGUF files: the tokens of context (default), slots\n"
+    "                        of --ctx tokens each, the most layers on the devices,\n"
+    "                        or the fewest with experts on the host.\n"
+    "                        Of a folder of diffusers: batch (default), or side: of\n"
+    "                        square images.\n"
+    "                        With --engine: max-model-len (default), max-num-seqs or\n"
     "                        tp, see vram estimate -h, \"serving engine\"\n"
     "\n"
     "  --parallel auto[,OPTION=VALUE...] --devices N\n"
@@ -226,14 +226,15 @@ static int print_change(job *j, const char *text, size_t len, const vram_solve_o
   vram_solution s;
   vram_error err;
   vram_result r;
-  j->solve = o->dim;
   cmd_progress("vram fit: looking for what would fit", 0);
   r = vram_solve(text, len, o, &model_allocator, &s, &err);
   cmd_progress_end();
   if (r != VRAM_OK || !s.fits.value)
     return 0;
   printf("  %s\n", options);
+  j->solve = o->dim;
   print_fits(j, "", &s);
+  j->solve = NULL;
   return 1;
 }
 

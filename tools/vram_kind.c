@@ -1,5 +1,6 @@
 /* What is no model that a command reads: its kind in a word, and the way from it. */
 #include "vram_model.h"
+#include "vram_trace.h"
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/stat.h>
@@ -262,6 +263,8 @@ static int refuse_file(const char *path, const char *command) {
     k = text_kind(path, head, n);
   if (!k && ends_in(path, ".csv") && cmd_in(command, "estimate fit emit convert"))
     k = &kind_table;
+  if (takes_traces && k == &kind_binary && trace_kind(head, n) == PICKLE)
+    k = NULL; /* of protocol 1 */
   return k && !(takes_traces && k == &kind_pickle) ? say_kind(path, k) : FITS;
 }
 

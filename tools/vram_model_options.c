@@ -285,7 +285,9 @@ static int file_option(file_job *j, const char *a, const char *v) {
     return valued[i].set(j, a, v) ? 2 : 0;
   }
   if (cmd_find_option(is_fit(j) ? help_fit : help_estimate, a, &o))
-    return cmd_bad("an option of models in the text form:", a, NULL), 0;
+    return cmd_bad("an option of models in the text form:", a,
+                   "its config.json, or its text: vram-export -h"),
+           0;
   return cmd_unknown_option(a, j->command, NULL, "");
 }
 

@@ -247,6 +247,10 @@ static int run_of_headers(const run_step *s) {
   return s->file && (strstr(s->file, "/thrust/") || strstr(s->file, "/cub/"));
 }
 
+static int run_of_allocator(const run_step *s) {
+  return s->function && symbols_passing(s->function, strlen(s->function));
+}
+
 static void run_free_steps(run_step *s) {
   while (s) {
     run_step *next = s->outer;
@@ -256,7 +260,8 @@ static void run_free_steps(run_step *s) {
 }
 
 /* Who called: the frames of Python, and of the others as many as are wanted, from the first that is
-   neither the runtime's nor, if there is one, of thrust. NULL: no memory, or no frames. */
+   neither the runtime's nor, if there is one, of thrust or PyTorch's allocator. NULL: no memory, or
+   no frames. */
 static run_step *run_steps_of(const run_section *r, const run_places *p, const run_frame *f,
                               uint32_t n, uint32_t wanted) {
   run_step *first = NULL, **end = &first, **native, *from, *s;
@@ -270,7 +275,7 @@ static run_step *run_steps_of(const run_section *r, const run_places *p, const r
     ;
   for (from = *native; from && run_of_runtime(from); from = from->outer)
     ;
-  for (s = from; s && (run_of_runtime(s) || run_of_headers(s)); s = s->outer)
+  for (s = from; s && (run_of_runtime(s) || run_of_headers(s) || run_of_allocator(s)); s = s->outer)
     ;
   from = s ? s : from;
   while (from && *native != from) {

@@ -29,6 +29,10 @@ void symbols_begin(void);
 void symbols_ask(symbol_module *m, uint64_t returns_to);
 const symbol *symbols_at(symbol_module *m, uint64_t returns_to, const char *name);
 
+/* Does the name of a function, of n bytes, say nothing about who asked for memory? PyTorch's
+   caching allocator, what makes empty tensors (every allocation has them), what records stacks. */
+int symbols_passing(const char *name, size_t n);
+
 /* A copy that lives as long as the process; NULL: no memory. */
 const char *symbols_keep(const char *text);
 

@@ -1,4 +1,5 @@
 /* A trace from a memory snapshot of PyTorch. */
+#include "vram_symbols.h"
 #include "vram_trace.h"
 
 static int64_t datum_int(const datum *v, int64_t otherwise) {
@@ -35,22 +36,11 @@ static int holds(const datum *text, const char *part) {
 
 enum { FRAME_OTHER = 1, FRAME_OWN, FRAME_PASSING }; /* box.known of a frame */
 
-/* With stacks="all" the innermost frames are those that recorded them (torch/csrc/profiler: unwind,
-   combined_traceback.cpp), the allocator's and those that make an empty tensor: every allocation
-   has them. Others have no name. */
+/* With stacks="all" the innermost frames are those that recorded them, the allocator's and those
+   that make an empty tensor. Others have no name. */
 static int is_passing(const datum *name) {
-  static const char *const part[] = {"torch::unwind::",        "torch::CapturedTraceback::",
-                                     "::gather_with_cpp",      "CUDACachingAllocator",
-                                     "CachingDeviceAllocator", "CachingHostAllocator",
-                                     "at::detail::empty_",     "at::native::empty_",
-                                     "at::_ops::empty_",       "at::empty_"};
-  size_t i;
-  if (!name || name->type != V_TEXT || !name->len || datum_is(name, "??"))
-    return 1;
-  for (i = 0; i < sizeof part / sizeof *part; i++)
-    if (holds(name, part[i]))
-      return 1;
-  return 0;
+  return !name || name->type != V_TEXT || !name->len || datum_is(name, "??") ||
+         symbols_passing(name->as.s, name->len);
 }
 
 /* A frame of a Python file outside of torch, one that says nothing, another; looked at once. */

@@ -445,24 +445,25 @@ int weights_write(const char *path, const char *model, const vram_net *net, cons
   w.roms = roms;
   if (!status)
     status = cmd_output_open(&out, path);
-  if (!status) {
-    w.to = out.file;
-    fprintf(
-        w.to,
-        "/* The constants of %s: made by vram emit %s --weights. Two values of int4 to a byte,\n"
-        "   the lower half first; f16 as its 16 bits. */\n"
-        "#ifndef %s_WEIGHTS_H\n#define %s_WEIGHTS_H\n#include <stdint.h>\n",
-        net->name, VRAM_VERSION, upper, upper);
-    if (roms->o.nbank)
-      put_sections(w.to, roms);
-    ok = put_operators(&w, NULL) && (!roms->o.nbank || put_sums(&w));
-    fprintf(w.to, "\n#endif\n");
-    if (ok)
-      status = cmd_output_commit(&out, 0);
-    else {
-      cmd_output_drop(&out);
-      status = cmd_cannot("read", m.path, OTHER);
-    }
+  if (status) {
+    weights_close(&w, &m);
+    return status;
+  }
+  w.to = out.file;
+  fprintf(w.to,
+          "/* The constants of %s: made by vram emit %s --weights. Two values of int4 to a byte,\n"
+          "   the lower half first; f16 as its 16 bits. */\n"
+          "#ifndef %s_WEIGHTS_H\n#define %s_WEIGHTS_H\n#include <stdint.h>\n",
+          net->name, VRAM_VERSION, upper, upper);
+  if (roms->o.nbank)
+    put_sections(w.to, roms);
+  ok = put_operators(&w, NULL) && (!roms->o.nbank || put_sums(&w));
+  fprintf(w.to, "\n#endif\n");
+  if (ok)
+    status = cmd_output_commit(&out, 0);
+  else {
+    cmd_output_drop(&out);
+    status = cmd_cannot("read", m.path, OTHER);
   }
   weights_close(&w, &m);
   return status;

@@ -27,7 +27,7 @@ int main(void) {
     if (strcmp(text, names[i][1]) != 0)
       bad = printf("%s: %s, not %s\n", names[i][0], text, names[i][1]);
   }
-  strcpy(text, "/tmp/tmpxft_00002370_00000000-6_my_net.cudafe1.cpp");
+  strcpy(text, "/build/tmpxft_00002370_00000000-6_my_net.cudafe1.cpp");
   if (strcmp(symbols_file(text), "my_net.cu") != 0)
     bad = printf("the file that nvcc made of my_net.cu is not it\n");
   strcpy(text, "a name");

@@ -1,12 +1,25 @@
 # fish completion of vram: the command itself says what may stand for the last word
+function __vram_files # WORD SUFFIX...: files with one of them, and folders; any file where there is none
+    set -l all (__fish_complete_path $argv[1])
+    set -l kind (string join '|' -- (string escape --style=regex -- $argv[2..-1]))
+    set -l found (string match -r -- "^[^\\t]*(?:$kind)(?:\\t.*)?\$" $all)
+    if test (count $argv) -gt 1; and test (count $found) -gt 0
+        printf '%s\n' $found (string match -r -- '^[^\t]*/(?:\t.*)?$' $all)
+    else
+        printf '%s\n' $all
+    end
+end
 function __vram_complete
     set -l words (commandline -opc)
     set -l current (commandline -ct)
     for line in ($words[1] complete $words[2..-1] "$current" 2>/dev/null)
-        if test "$line" = '<file>'
-            __fish_complete_path "$current"
-        else
-            echo $line
+        switch $line
+            case '<file>*'
+                __vram_files "$current" (string split -n ' ' -- (string replace -r '^<file>\t?' '' -- $line))
+            case '<command>'
+                __fish_complete_command
+            case '*'
+                echo $line
         end
     end
 end
