@@ -128,6 +128,7 @@ help:
 	@echo "make net-report NET=FILE.h [NAME=NET]   a network's table from the compiler's constants"
 	@echo "make bench     speed and size (PYTHON=...: a Python with torch; PEERS=...: other libraries, to compare)"
 	@echo "make pictures  the pictures of README.md and docs"
+	@echo "make tour.svg  the one that moves (Python; fetches termtosvg)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
 	@echo "make web       build/web/vram.html, a page that needs no network, and build/web/vram.mjs, a module"
@@ -277,6 +278,12 @@ pictures: vram
 	for how in 'ddp=8 --amp bf16' 'fsdp2=8,mp=bf16,reduce=f32' 'tp=8,sp=1,loss_parallel=1 --amp bf16' 'pp=8 --amp bf16 --rank 7'; do \
 	  ./vram estimate tests/golden/parallel/llama8.vram --train adamw --parallel $$how --svg examples/llama_$${how%%=*}.svg || exit; done
 
+# the picture of the tour that moves, drawn by a package: what it shows is compared, not made by tests
+tour.svg: vram
+	test -d build/tour || python3 -m venv build/tour
+	build/tour/bin/pip install -q termtosvg==1.1.0
+	build/tour/bin/python tools/tour_svg.py examples/tour.svg
+
 # the table of a network of VRAM_NET_ lines (NAME: which; else the first), from the constants
 net-report:
 	@test -f "$(NET)" || { echo "NET=$(NET) is no header of VRAM_NET_ lines" >&2; exit 1; }
@@ -396,6 +403,6 @@ dist:
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
-.PHONY: all web help check test test-all units known errors golden truth pictures bench net-report coverage format install uninstall \
+.PHONY: all web help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format install uninstall \
   dist clean FORCE
 .SECONDARY:

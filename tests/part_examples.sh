@@ -59,6 +59,32 @@ gate 0 "bytes of 25769803776: fits" "examples/models/resnet50.vram 24GiB"
 gate 2 "cannot open" "examples/none.vram 24GiB"
 gate 2 "not a size" "examples/models/resnet50.vram much"
 
+# the tour (docs/tour.md has what it prints): whole in a pipe, by parts, from elsewhere, without the tree; its picture
+if sh examples/tour.sh >"$work/tour" 2>&1; then ok; else bad "tour.sh ends with $?"; fi
+if grep -q -e "$(printf '\033')" -e '^(exit status [^3]' -e '^(no ' "$work/tour"; then
+  bad "tour.sh: colours in a pipe, or what failed"
+  grep -e '^(' "$work/tour"
+else ok; fi
+sh examples/tour.sh --part 5 >"$work/wanted" 2>&1
+(here=$PWD && cd "$work/tree/examples" && VRAM="$here/vram" TERM=dumb sh "$here/examples/tour.sh" --part=gguf) >"$work/output" 2>&1
+same "tour.sh --part, by number and by word" "$work/wanted" "$work/output"
+grep -vxFf "$work/tour" "$work/wanted" >"$work/output"
+same "tour.sh: lines of a part alone" /dev/null "$work/output"
+cell "tour.sh without the tests" sh "$work/tree/examples/tour.sh" --part replay
+if grep -q 'lenet5.pickle is not here' "$work/log"; then ok; else bad "tour.sh does not say what is missing"; fi
+refuse "tour.sh: a part" "no part '12'" sh examples/tour.sh --part 12
+refuse "tour.sh: a word" "'estimate' (expected --part" sh examples/tour.sh estimate
+refuse "tour.sh: no command" "VRAM=./none is no command" env VRAM=./none sh examples/tour.sh
+if have cc && [ -e libvram_preload.so ]; then # what the picture shows the tour prints
+  grep -o '<text[^>]*>[^<]*' examples/tour.svg | sed -e 's/<[^>]*>//' -e 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' |
+    awk -v tour="$work/tour" '
+      BEGIN { while ((getline line <tour) > 0) all = all line "\n" }
+      length($0) > 2 { n++ }
+      !/^process [.]|ended with status/ && !index(all, $0) { print }
+      END { if (n < 100) print n + 0 " texts in the picture" }' >"$work/output"
+  same "examples/tour.svg: lines (>) that the tour does not print: make tour.svg" /dev/null "$work/output"
+else skip "no cc, or not Linux: what examples/tour.svg shows"; fi
+
 # the table of docs/examples.md has every example
 ls examples | grep -e '\.cu*$' -e '\.sh$' | grep -v '_vram.c$' >"$work/wanted"
 sed -n 's/^| `examples\/\([^`]*\)` |.*/\1/p' docs/examples.md | sort >"$work/output"

@@ -170,6 +170,7 @@ cat >$work/terminal.py <<'END'
 # what it has, which says so
 import os, pty, re, signal, subprocess, sys, time
 seen, command = sys.argv[1], sys.argv[2:]
+os.environ["TERM"] = os.environ.get("DUMB", "xterm")
 ours, theirs = pty.openpty()
 p = subprocess.Popen(  # what runs in the background inherits that interrupts are ignored
     command, stdout=subprocess.PIPE, stderr=theirs, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -226,6 +227,20 @@ if have python3; then
   cell "a fit on a terminal" $tty 'vram fit: trying sizes, SECONDS s' ./vram fit $work/long.vram --budget 64GiB --train adamw
   cell "a search, interrupted" $tty ^C ./vram arena $work/hard.csv --time-limit 60
   cell "what is quick says nothing" $tty '' ./vram arena $golden/rnd20_b131.131.csv
+  cell "a terminal that takes no more than lines" env DUMB=dumb $tty '' ./vram arena $work/hard.csv --time-limit 2
+  coloured() { # coloured LINES ENVIRONMENT...: of the output on a terminal, so many have colours
+    wanted=$1
+    shift
+    env -u NO_COLOR -u TERM "$@" python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' ./vram estimate lenet5 \
+      </dev/null >$work/out 2>$work/err
+    found=$(grep -c "$(printf '\033')" $work/out)
+    if grep -q '^peak\|mpeak' $work/out && [ $((found > 0)) = "$wanted" ]; then ok; else bad "colours with '$*': $found lines"; fi
+  }
+  coloured 1 TERM=xterm
+  coloured 1 TERM=xterm NO_COLOR=
+  coloured 0 TERM=xterm NO_COLOR=1
+  coloured 0 TERM=dumb
+  coloured 0 VRAM=without
   ./vram arena $work/hard.csv --time-limit 2 >$work/out 2>$work/err
   same "no terminal, no line" /dev/null $work/err
 else skip "no python3: no terminal"; fi

@@ -278,9 +278,12 @@ static void options(void) {
     {"list all",
      "vram: nothing to list called 'all' (expected models, ops, lines, dtypes, optimizers, "
      "gpus or rules)"},
-    {"estimate", "vram: no model (expected vram estimate MODEL; vram estimate -h)"},
+    {"estimate", "vram: no model (expected a file or one of vram list models: vram estimate "
+                 "resnet50; vram estimate -h)"},
     {"estimate - -", "vram: a second model '-' (expected one)"},
     {"estimate no/such/file", "vram: cannot open 'no/such/file': No such file or directory"},
+    {"estimate no/such/lenet5.vram",
+     "vram: cannot open 'no/such/lenet5.vram': No such file or directory (built in: lenet5)"},
     {"estimate tests",
      "tests: a folder without a model (expected model.safetensors, its index or config.json in it; "
      "of a folder of GGUF files, one of them)"},
@@ -297,7 +300,8 @@ static void options(void) {
      "vram: no file and no built-in model 'VGG' (expected vgg16? vram list models)"},
     {"estimate - --solve batch",
      "vram: not an option of this command '--solve' (expected vram estimate -h)"},
-    {"fit", "vram: no model (expected vram fit MODEL; vram fit -h)"},
+    {"fit",
+     "vram: no model (expected a file or one of vram list models: vram fit resnet50; vram fit -h)"},
     {"fit -", "vram: no budget (expected --budget SIZE or --gpu NAME)"},
     {"fit - --what", "vram: unknown option '--what' (expected vram fit -h)"},
     {"fit - --explain", "vram: not an option of this command '--explain' (expected vram fit -h)"},

@@ -191,8 +191,11 @@ static int run_with(const cmd_entry *c, int argc, char **argv) {
 
 static int run(int argc, char **argv) {
   const cmd_entry *c;
-  if (argc < 2)
-    return cmd_help(help_main, stderr), USAGE;
+  if (argc < 2) {
+    cmd_help(help_main, stderr);
+    fputs("\nTo begin with: vram estimate resnet50 --train adamw --gpu rtx4090\n", stderr);
+    return USAGE;
+  }
   if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help"))
     return cmd_help(help_main, stdout), FITS;
   if (cmd_in(argv[1], "--version -V"))
@@ -207,7 +210,7 @@ int main(int argc, char **argv) {
   int status;
   cmd_files_forget();
   cmd_units = VRAM_UNITS_IEC;
-  if (IS_TERMINAL(stdout) && !getenv("NO_COLOR"))
+  if (IS_TERMINAL(stdout) && !IS_DUMB && (!getenv("NO_COLOR") || !*getenv("NO_COLOR")))
     cmd_bold = "\033[1m", cmd_dim = "\033[2m", cmd_plain = "\033[0m";
   status = run(argc, argv);
   if (!ferror(stdout)) /* else it says why that write failed */

@@ -18,6 +18,8 @@
 #else
 #define IS_TERMINAL(f) 0
 #endif
+/* a terminal that takes no more than lines */
+#define IS_DUMB (!getenv("TERM") || !strcmp(getenv("TERM"), "dumb"))
 
 #ifdef __GNUC__
 #define CMD_FORMAT __attribute__((format(printf, 1, 2)))

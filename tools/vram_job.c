@@ -712,9 +712,11 @@ int job_arguments(job *j, int argc, char **argv) {
       j->model = argv[i++];
   }
   if (!j->model)
-    return cmd_bad("no model", NULL,
-                   is_command(j, "fit") ? "vram fit MODEL; vram fit -h"
-                                        : "vram estimate MODEL; vram estimate -h");
+    return cmd_bad(
+        "no model", NULL,
+        is_command(j, "fit")
+            ? "a file or one of vram list models: vram fit resnet50; vram fit -h"
+            : "a file or one of vram list models: vram estimate resnet50; vram estimate -h");
   if (j->deepspeed && job_deepspeed(j) != FITS)
     return USAGE;
   return job_check(j);

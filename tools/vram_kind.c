@@ -320,6 +320,19 @@ static const char *built_in(const char *name) {
   return colon && cmd_built_in(colon + 1) ? colon + 1 : NULL;
 }
 
+/* FOLDER/NAME.vram, from another folder than that one, or with the ending, of a model that is. */
+static int refuse_text(const char *name) {
+  const char *const slash = strrchr(name, '/'), *const file = slash ? slash + 1 : name;
+  char own[64];
+  if (!ends_in(file, ".vram") || strlen(file) - 5 >= sizeof own)
+    return FITS;
+  snprintf(own, sizeof own, "%.*s", (int)(strlen(file) - 5), file);
+  if (!cmd_built_in(own))
+    return FITS;
+  cmd_say("vram: cannot open '%s': %s (built in: %s)", name, strerror(ENOENT), own);
+  return USAGE;
+}
+
 static int refuse_name(const char *name, const char *command) {
   const char *const own = built_in(name), *const slash = strchr(name, '/');
   if (is_source(name)) {
@@ -335,7 +348,7 @@ static int refuse_name(const char *name, const char *command) {
     return USAGE;
   }
   if (!is_hub_name(name))
-    return FITS;
+    return refuse_text(name);
   cmd_say("vram: '%s' is a name on the Hugging Face Hub, from where nothing is fetched (expected a "
           "folder: hf download %s config.json --local-dir %s; vram %s %s)",
           name, name, slash + 1, strcmp(command, "replay") ? command : "estimate", slash + 1);

@@ -54,7 +54,7 @@ static void tick(int number) {
 
 void cmd_progress(const char *what, uint64_t most) {
   struct sigaction action;
-  if (!IS_TERMINAL(stderr))
+  if (!IS_TERMINAL(stderr) || IS_DUMB)
     return;
   if (doing) {
     doing_depth++;

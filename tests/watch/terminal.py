@@ -11,7 +11,7 @@ class Watch:
         self.pid, self.fd = pty.fork()
         if not self.pid:
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.environ.update({"NVML_DEVICES": str(devices), "LC_ALL": "C.UTF-8"}, **env)
+            os.environ.update({"NVML_DEVICES": str(devices), "LC_ALL": "C.UTF-8", "TERM": "xterm"}, **env)
             os.execv(sys.argv[1], [sys.argv[1], "watch", "--interval", "0.1", *words])
         self.before = None
 
