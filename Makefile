@@ -135,6 +135,7 @@ help:
 	@echo "make install   headers, library, command, exporter, manual pages, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
+	@echo "make deb       packages of Debian, in build/deb (make deb-source: what dpkg-buildpackage takes)"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
 	@echo "make known     take the rows that agree now out of tests/golden/known.txt"
 	@echo "make errors    write the messages of now into tests/errors.txt (look at the difference)"
@@ -321,6 +322,8 @@ BINDIR ?= $(PREFIX)/bin
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 LIBDIR ?= $(PREFIX)/lib
+# where `vram run` looks for it
+PRELOADDIR ?= $(dir $(BINDIR))lib/vram
 MANDIR ?= $(DATADIR)/man
 DOCDIR ?= $(DATADIR)/doc/vram
 PKGCONFIGDIR ?= $(DATADIR)/pkgconfig
@@ -359,8 +362,8 @@ install: vram
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
 	  "$(DESTDIR)$(ZSHCOMPDIR)" "$(DESTDIR)$(FISHCOMPDIR)" "$(DESTDIR)$(DOCDIR)/docs" "$(DESTDIR)$(DOCDIR)/examples"
 	$(INSTALL) -m 755 vram "$(DESTDIR)$(BINDIR)/vram"
-	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(LIBDIR)/vram" && \
-	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(LIBDIR)/vram"; fi
+	if [ -n "$(strip $(PRELOAD))" ]; then $(INSTALL) -d "$(DESTDIR)$(PRELOADDIR)" && \
+	  $(INSTALL) -m 644 $(PRELOAD) "$(DESTDIR)$(PRELOADDIR)"; fi
 	$(INSTALL) -m 644 $(HEADERS) "$(DESTDIR)$(INCLUDEDIR)"
 	$(INSTALL) -m 644 libvram.a "$(DESTDIR)$(LIBDIR)"
 	$(INSTALL) -m 644 tools/install/vram.zsh "$(DESTDIR)$(ZSHCOMPDIR)/_vram"
@@ -385,7 +388,7 @@ install: vram
 uninstall:
 	rm -f $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") "$(DESTDIR)$(ZSHCOMPDIR)/_vram" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
-	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(LIBDIR)/vram/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
+	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(PRELOADDIR)/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
 	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
 	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
 	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
@@ -393,16 +396,23 @@ uninstall:
 	for f in $(notdir $(PYTHON_FILES)); do \
 	  rm -f "$(DESTDIR)$(PYTHONDIR)/$$f" "$(DESTDIR)$(PYTHONDIR)/__pycache__/$${f%.py}".*.pyc; done
 	rmdir "$(DESTDIR)$(PYTHONDIR)/__pycache__" "$(DESTDIR)$(PYTHONDIR)" 2>/dev/null || true
-	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(LIBDIR)/vram" "$(DESTDIR)$(DOCDIR)/docs" \
+	rmdir "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(PRELOADDIR)" "$(DESTDIR)$(DOCDIR)/docs" \
 	  "$(DESTDIR)$(DOCDIR)/examples" "$(DESTDIR)$(DOCDIR)" 2>/dev/null || true
 
 dist:
 	@test -e .git || { echo "make dist needs the git repository" >&2; exit 1; }
 	git -c tar.umask=0022 archive --prefix=vram-$(VERSION)/ HEAD | gzip -9n >vram-$(VERSION).tar.gz
 
+# a Debian source package, in build/deb: vram_$(VERSION).orig.tar.gz and the tree with debian/; `make deb`
+# builds it as well (DEBFLAGS: further options of dpkg-buildpackage)
+deb-source:
+	@VERSION=$(VERSION) sh tools/packages/deb.sh
+deb: deb-source
+	cd build/deb/vram-$(VERSION) && env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS dpkg-buildpackage -us -uc $(DEBFLAGS)
+
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
 .PHONY: all web help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format install uninstall \
-  dist clean FORCE
+  dist deb-source deb clean FORCE
 .SECONDARY:

@@ -436,3 +436,106 @@ EOF
     typed $shell 'replay tests/traces/len' 'replay tests/traces/lenet5.pickle'
   done
 fi
+
+# F. packages: one version everywhere, and what their recipes do
+packages=tools/packages
+say() { # say PLACE VERSION: what a file says
+  if [ "$2" = "$version" ]; then ok; else bad "$1 says version '$2', vram.h $version"; fi
+}
+say CHANGELOG.md "$(sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)"
+say debian/changelog "$(sed -n '1s/^vram (\([0-9.]*\)-[0-9a-z]*).*/\1/p' $packages/debian/changelog)"
+say vcpkg.json "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' $packages/vcpkg/vram/vcpkg.json)"
+for f in docs/packages.md examples/fetch_content/CMakeLists.txt; do
+  for v in $(sed -n -e 's/.*@v\([0-9.]*\)$/\1/p' -e 's/^ *rev: v//p' -e 's/.*vram-\([0-9.]*\)\.tar\.gz.*/\1/p' $f); do say $f "$v"; done
+done
+say "find_package of docs/packages.md" "$(sed -n 's/.*find_package(vram \([0-9.]*\)).*/\1/p' docs/packages.md).${version##*.}"
+# the source package: of this tree, once more from what is in it, with debian/ at the top
+cell "make deb-source" in_tree deb-source
+deb=$tree/build/deb
+(cd "$tree" && find . -type f ! -path './build/*' ! -path ./vram ! -path './libvram*' ! -path '*/__pycache__/*' | sort) >"$work/wanted"
+tar tzf "$deb/vram_$version.orig.tar.gz" | grep -v '/$' | sed "s/^vram-$version/./" | sort >"$work/found"
+same "the source package has the tree" "$work/wanted" "$work/found"
+cell "debian/ at its top" test -x "$deb/vram-$version/debian/rules"
+if have dpkg-source; then
+  cell "dpkg-source" sh -c 'cd "$1" && dpkg-source -b "$2"' - "$deb" "vram-$version"
+  sed -n "s/^Version: \(.*\)-[0-9a-z]*$/\1/p" "$deb"/*.dsc >"$work/found"
+  echo "$version" >"$work/version"
+  same "the version of the source package" "$work/version" "$work/found"
+else skip "no dpkg-source: the Debian source package"; fi
+# CMake: a project that brings the release along; the library itself is not compiled once more, it is
+# that of ./vram; what it would install are the files that make install writes
+if have cmake; then
+  cat >"$work/launch" <<END2
+#!/bin/sh
+# what compiles, in the place of the compiler: the implementations that are there are copied
+before=
+for word; do
+  case \$before\$word in -o*/vram_impl.c.o | -o*/library.c.o)
+    name=\${word##*/}
+    exec cp "$PWD/build/tool/\${name%.c.o}.o" "\$word" ;;
+  esac
+  before=\$word
+done
+exec "\$@"
+END2
+  chmod +x "$work/launch"
+  tarball=$work/1.tar.gz
+  [ -e "$tarball" ] || tarball=$deb/vram_$version.orig.tar.gz
+  cell "FetchContent" cmake -S examples/fetch_content -B "$work/fetch" "-DVRAM_URL=$tarball" \
+    "-DCMAKE_C_COMPILER_LAUNCHER=$work/launch"
+  cell "FetchContent, build" cmake --build "$work/fetch"
+  "$work/fetch/step" >"$work/found"
+  echo "parameters 31400, gradients 31400, optimizer 62800" >"$work/wanted"
+  same "FetchContent, run" "$work/wanted" "$work/found"
+  cell "CMake" cmake -S $packages/cmake -B "$work/by_cmake" "-DCMAKE_INSTALL_PREFIX=$work/p" \
+    -DCMAKE_INSTALL_LIBDIR=lib "-DCMAKE_C_COMPILER_LAUNCHER=$work/launch"
+  cell "CMake, build" cmake --build "$work/by_cmake"
+  cell "CMake, install" cmake --install "$work/by_cmake"
+  mv "$work/p" "$work/p.cmake"
+  cell "make install, as CMake lays it out" in_tree install PREFIX="$work/p" PKGCONFIGDIR="$work/p/lib/pkgconfig" \
+    CMAKEDIR="$work/p/lib/cmake/vram"
+  for f in include/vram.h include/vram_cuda.h lib/pkgconfig/vram.pc lib/cmake/vram/vramConfig.cmake \
+    lib/cmake/vram/vramConfigVersion.cmake; do
+    same "$f by CMake and by make" "$work/p/$f" "$work/p.cmake/$f"
+  done
+  cell "libvram.a by CMake" test -s "$work/p.cmake/lib/libvram.a"
+else skip "no cmake: FetchContent"; fi
+# the action: its last step with the inputs in its environment, as GitHub runs it
+awk '/^      run: \|/ { on = 1; next } on { sub(/^        /, ""); print }' $packages/action/action.yml >"$work/step"
+action() { # action BUDGET MODELS
+  rm -f "$work/out" "$work/summary"
+  GITHUB_ACTIONS=true GITHUB_ACTION_PATH=$PWD/$packages/action GITHUB_OUTPUT=$work/out GITHUB_STEP_SUMMARY=$work/summary \
+    MODELS=$2 BUDGET=$1 OPTIONS="--train adamw" sh -e "$work/step" >"$work/output" 2>&1
+}
+models="examples/models/resnet50.vram
+lenet5
+"
+action 24GiB "$models"
+status=$?
+if [ $status = 0 ] && [ "$(grep -c ': fits$' "$work/output")" = 2 ] && ! grep -q '^::' "$work/output"; then ok; else
+  bad "the action, two models that fit"
+  cat "$work/output"
+fi
+action 2GiB "$models"
+status=$?
+{
+  echo "report<<END_OF_REPORT"
+  grep -v '^::' "$work/output"
+  echo "END_OF_REPORT"
+} >"$work/wanted"
+if [ $status = 3 ] && grep -q '^::error file=examples/models/resnet50.vram::resnet50 takes 2694283264 bytes' "$work/output"; then ok; else
+  bad "the action, a model that does not fit"
+  cat "$work/output"
+fi
+same "the action's output" "$work/wanted" "$work/out"
+cell "the action's summary" grep -q '546799616 too many' "$work/summary"
+action 2GiB "examples/none.vram"
+if [ $? = 2 ]; then ok; else bad "the action, no model"; fi
+refuse "gate.sh without a budget" "usage: gate.sh" sh $packages/gate.sh
+if have check-jsonschema; then cell "action.yml" check-jsonschema --builtin-schema vendor.github-actions $packages/action/action.yml
+else skip "no check-jsonschema: the schema of action.yml"; fi
+# recipes of package managers: built where these are
+if have vcpkg; then cell "vcpkg format-manifest" vcpkg format-manifest --dry-run $packages/vcpkg/vram/vcpkg.json
+else skip "no vcpkg: its port"; fi
+if have conan; then cell "conan inspect" conan inspect $packages/conan
+else skip "no conan: its recipe"; fi

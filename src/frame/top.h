@@ -69,4 +69,4 @@
 #pragma clang diagnostic ignored "-Wreserved-macro-identifier"
 #endif
 
-#define VRAM_VERSION "0.2.0"
+#define VRAM_VERSION "0.3.0"

@@ -1,0 +1,12 @@
+# An overlay port: the sources are the tree that this file is in (tools/packages/vcpkg/vram).
+get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../../.." ABSOLUTE)
+
+vcpkg_cmake_configure(
+    SOURCE_PATH "${SOURCE_PATH}/tools/packages/cmake"
+    OPTIONS "-DVRAM_CMAKEDIR=share/vram"
+)
+vcpkg_cmake_install()
+vcpkg_fixup_pkgconfig()
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
+file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
+vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
