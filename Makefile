@@ -146,7 +146,7 @@ help:
 CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
 TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
-  emit pool watch ledger writer schedule nets files plan arena render embedded pipeline finetune parallel truth models measure export fit \
+  emit pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
   replay diff lines tiny preload web
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
@@ -205,6 +205,7 @@ ARGS_test_llama = tests/golden/llama.txt tests/golden/llama_foreign.txt tests/go
 ARGS_test_tflite = $(wildcard tests/golden/tflite/*.tflite) $(patsubst %,tests/golden/executorch/%.pte,none-naive methods)
 ARGS_test_generation = tests/golden/generate.txt
 ARGS_test_serve = tests/golden/serve_vllm.txt
+ARGS_test_message = tests/golden/messages.txt
 ARGS_test_pool = $(wildcard tests/golden/allocator/*.txt)
 # where every access costs more (emulators, sanitizers): all goldens (test_step), and of what takes longest a part
 ifdef SLOW

@@ -362,3 +362,13 @@ refuse "a benchmark of a command that says nothing" "no figure" bench env VRAM=t
 refuse "a planner beside that fails" "false --capacity=1048576 .*: status 1" bench env MINIMALLOC=false
 bench env MINIMALLOC=true >$work/found 2>&1
 cell "a planner beside" grep -q 'problem B, target MiniMalloc timed here ' $work/found
+
+# I. XLA's heap: memory_analysis() says 109057304 bytes of temporary values
+xla=tests/traces/xla_mlp-buffer-assignment.txt
+./vram arena $xla --json $limit >$work/json
+cell "XLA's own plan" test "$(number recorded_bytes)" = 109057304
+cell "ours is as low as can be" test "$(number height_bytes) $(number lower_bound_bytes)" = "109052420 109052420"
+./vram arena $xla --csv --align 1 $limit | cut -d, -f1-4 >$work/xla.csv
+./vram arena $xla --csv --align 1 $limit >$work/out.csv
+cell "no two of it overlap" test "$(awk -F, -f $work/check.awk $work/xla.csv $work/out.csv)" = "109051928 109051928"
+refuse "an option of models" "an option of models, not of XLA's plan: '--batch'" ./vram arena $xla --batch 2

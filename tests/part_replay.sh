@@ -262,3 +262,68 @@ shared frames 100000 0 '"events":100000,.*"peak_requested_bytes":51200000,.*"pea
 shared name 50000 2 'shared: entry 0: the same large parts again and again'
 shared entry 60000 0 '"events":119999,' # the free of each but the last was not recorded
 shared blocks 50000 2 'shared: entry [0-9]*: the same large parts again and again'
+
+# H. JAX and TensorFlow: the log of their allocator, played to what memory_stats() and get_memory_info() said
+# (tests/traces/bfc_*.txt say where from), and XLA's buffer assignment
+for f in jax tensorflow; do awk -f tests/traces/bfc.awk tests/traces/bfc_$f.txt >$work/bfc_$f.log; done
+fields() { # fields NAME FILE OPTIONS...: "key value" lines of the JSON are those of $work/wanted
+  name=$1 file=$2
+  shift 2
+  ./vram replay "$file" --json "$@" >$work/json 2>$work/log
+  while read -r key value; do echo "$key $(json "$key" $work/json)"; done <$work/wanted >$work/found
+  same "$name" $work/wanted $work/found
+}
+sed -n 's/^# name .*//; s/^#//p' tests/traces/bfc_jax.txt | tr -d '\n:' | grep -o '[a-z_]* [0-9]*' | grep '^num_allocs\|^[a-z]*_[a-z_]*bytes\|^pool_bytes\|^largest_alloc_size\|^bytes_limit' | head -n 6 >$work/wanted
+cell "six figures of memory_stats()" test "$(wc -l <$work/wanted)" = 6
+fields "JAX's BFC allocator" $work/bfc_jax.log --total-bytes 112583507968
+cell "its regions, and all but two of 946 blocks" grep -q '"as_recorded":{"regions":true,"blocks":946,"elsewhere":2}' $work/json
+./vram replay $work/bfc_jax.log --csv >$work/found
+printf '374 127775232\n424 388104960\n937 388104960\n' >$work/wanted
+awk -F, '$1 == "alloc" && ++n in want { print n - 1, in_use } { in_use = $6 } BEGIN { want[375] = want[425] = want[938] }' \
+  $work/found >$work/more
+same "what is in use between the steps" $work/wanted $work/more
+echo "peak_bytes_in_use 37164544" >$work/wanted
+fields "TensorFlow's BFC allocator" $work/bfc_tensorflow.log --total-bytes 512MiB
+cell "every address of it" grep -q '"as_recorded":{"regions":true,"blocks":543,"elsewhere":0}' $work/json
+cell "a device of that log" sh -c "./vram replay $work/bfc_jax.log --device 0 --json | grep -q '\"num_allocs\":946,'"
+cell "all of it at once" sh -c "./vram replay $work/bfc_jax.log --alloc-conf preallocate:True --json | grep -q '\"peak_pool_bytes\":85899345920,'"
+# by hand: 2 MiB for 1 byte; 3 MiB take a region of 4, of which less than twice is left; freed, it does not
+# hold 5 MiB, for which a region of 8 MiB would be more than the 10 MiB have
+bfc() { # bfc NAME WANTED CONF: allocated and reserved after every call
+  printf 'action,id,size\nalloc,1,1\nalloc,2,3145728\nfree,2,\nalloc,3,5242880\n' |
+    ./vram replay - --policy bfc --total-bytes 10MiB --alloc-conf "$3" --csv 2>&1 | cut -d, -f5-9 >$work/found
+  printf "result,allocated,reserved,requested,segments\n$2" >$work/wanted
+  same "$1" $work/wanted $work/found
+}
+kept="ok,256,2097152,1,1\nok,4194560,6291456,3145729,2\nok,256,6291456,1,2\n"
+bfc "regions stay" "${kept}oom,256,6291456,1,2\n" ""
+bfc "regions are given back" "${kept}ok,8388864,10485760,5242881,2\n" garbage_collection:True
+./vram replay $work/bfc_jax.log --total-bytes 256MiB >$work/found
+cell "JAX's log on a small device" test $? = 3
+cell "where it fails" grep -q '^DOES NOT FIT line [0-9]*, an alloc of .* in use; the largest free chunk has' $work/found
+cell "JAX's log through PyTorch's allocator" sh -c "./vram replay $work/bfc_jax.log --policy torch --json | grep -q '\"peak_requested_bytes\":621351908,'"
+wrong "not an option of the BFC allocator 'x:True'" tests/traces/rmm.csv --policy bfc --alloc-conf x:True
+wrong "--snapshot is of one policy, not 'bfc'" tests/traces/rmm.csv --policy bfc --snapshot x
+wrong "no allocation of this allocator: 'GPU_7_bfc'" $work/bfc_jax.log --device 7
+try "1: a log without an allocation" 'bfc_allocator.cc:124] Creating new BFCAllocator named: GPU_0_bfc\n'
+try "1: more bytes than any device" 'bfc_allocator.cc:387] AllocateRaw x  2305843009213693952 0x10\n'
+
+# XLA's memory_analysis() of the step: arguments 378082020, outputs beside them 212, temp 109057304, peak
+# 487134144; that leaves the table of a tuple out, 16 bytes
+xla=tests/traces/xla_mlp-buffer-assignment.txt
+printf 'requested_bytes 378082232\npeak_requested_bytes 487134160\npeak_node jit(step)/transpose(jvp(Mlp))/Dense_1/transpose\n' >$work/wanted
+fields "XLA's buffer assignment" $xla
+cat $xla tests/traces/xla_mlp-live-range.txt tests/traces/xla_mlp-buffer-assignment-values.txt >$work/xla.txt
+./vram replay $work/xla.txt --json | sed "s|$work/xla.txt|$xla|" >$work/found
+./vram replay $xla --json >$work/json
+same "all of it in one text" $work/json $work/found
+cell "its layers side by side" sh -c "./vram diff $work/xla.txt $xla | grep -q '^no difference'"
+cell "names of parameters" sh -c "./vram diff $xla $xla --top 0 | grep -q \"params.'params'..'Dense_1'\""
+cp $xla $work/alone-buffer-assignment.txt
+wrong "no live ranges" $work/alone-buffer-assignment.txt
+try "1: a buffer assignment without an allocation" 'BufferAssignment:\n'
+try "2: an allocation without a size: 'allocation 0: x'" 'BufferAssignment:\nallocation 0: x\n'
+try "2: a value before the first allocation" 'BufferAssignment:\n value: <1 a @0> (size=1,offset=0): f32[]\n'
+try "3: a value that its allocation does not hold: 'a'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=1): f32[]\n'
+try "3: a value without a live range: 'a'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 1):\n'
+try "6: not a live range: '    a{}:3-2'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 1):\n  BufferLiveRange:\n    a{}:3-2\n'

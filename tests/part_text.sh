@@ -27,6 +27,6 @@ if have clang-format; then # vram.h is made of what is looked at here
   done
 else skip "no clang-format"; fi
 # what the command says of itself fits a terminal
-for command in "" estimate fit plan arena emit convert list replay diff run watch; do
+for command in "" estimate fit plan advise arena emit convert list replay diff run watch; do
   if [ -z "$(./vram $command -h | awk 'length > 80')" ]; then ok; else bad "vram $command -h: more than 80 columns"; fi
 done

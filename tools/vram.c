@@ -7,6 +7,7 @@ cmd_text help_main = {
     "  vram estimate MODEL   bytes of one inference or training step\n"
     "  vram fit MODEL        the largest batch, or any other dim, that fits a budget\n"
     "  vram plan MODEL|CSV   what to compute again to train within a budget\n"
+    "  vram advise MODEL     what to change so that it fits, or takes less\n"
     "  vram arena CSV|MODEL  offsets for buffers with known lifetimes\n"
     "  vram emit MODEL       a C header: the network, checked by the compiler\n"
     "  vram convert FILE     the graph of a file of a model in the text form\n"
@@ -90,6 +91,7 @@ static cmd_text help_none = {NULL};
 const cmd_entry cmd_table[] = {{"estimate", help_estimate, estimate_command},
                                {"fit", help_fit, fit_command},
                                {"plan", help_plan, plan_command},
+                               {"advise", help_advise, advise_command},
                                {"arena", help_arena, arena_command},
                                {"emit", help_emit, emit_command},
                                {"convert", help_convert, convert_command},

@@ -3,6 +3,7 @@
 
 #include "vram_arena.h"
 #include "vram_model.h"
+#include "vram_xla.h"
 
 #include <time.h>
 
@@ -22,6 +23,10 @@ cmd_text help_arena = {
     "                        the values between its operators as the file has them,\n"
     "                        inputs, outputs and variables with them, without an\n"
     "                        option of steps\n"
+    "FILE-buffer-assignment.txt\n"
+    "                        of XLA, its -live-range.txt beside it: the temporary\n"
+    "                        values of a compiled program, and how high its own\n"
+    "                        plan is\n"
     "-                       standard input\n"
     "\n"
     "arena\n"
@@ -32,7 +37,7 @@ cmd_text help_arena = {
     "                        0: without a limit\n"
     "  --align N             of every offset, a power of two (default: 1 for a file,\n"
     "                        256 for a model, 16 for the values of a TFLite or ONNX\n"
-    "                        file)\n"
+    "                        file, what all of XLA's offsets have)\n"
     "  --enough SIZE         a height that is low enough (default: the least)\n"
     "  --greedy              no search\n"
     "  --order tflm|load|size|area|width|start|start_end|size_width|load_width\n"
@@ -58,7 +63,7 @@ cmd_text help_arena = {
     "FILE - is standard output.\n",
     NULL};
 
-typedef enum arena_source { OF_LIFETIMES, OF_STEP, OF_FILE } arena_source;
+typedef enum arena_source { OF_LIFETIMES, OF_STEP, OF_FILE, OF_XLA } arena_source;
 
 typedef struct arena_job {
   job j;
@@ -432,6 +437,8 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
     printf("%" PRIu64, a->o.capacity[0]);
   else
     printf("null");
+  if (s->recorded)
+    printf(",\"recorded_bytes\":%" PRIu64, s->recorded);
   printf(",\"banks\":[");
   for (i = 0; i < arena_banks(a) && fits; i++)
     printf("%s{\"capacity_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 "}", i ? "," : "",
@@ -467,6 +474,8 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
     if (a->is_open)
       printf(", open sizes as --batch and --dim say, or 1");
   }
+  if (a->source == OF_XLA)
+    printf("  temporary values of XLA, offsets of %" PRIu64 " bytes", a->o.align);
   if (a->source == OF_STEP) {
     job_mode(&a->j, mode, sizeof mode);
     printf("  %s, one step%s", mode,
@@ -483,6 +492,13 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
     printf("  the height is at most %.2f %% above the least%s\n",
            r->lower_bound_bytes ? 100. * (double)over / (double)r->lower_bound_bytes : 0,
            a->has_capacity && a->o.enough_bytes >= r->height_bytes ? " (--least searches on)" : "");
+  if (s->recorded) {
+    printf("XLA's plan   %12s  %" PRIu64 " bytes", cmd_human(s->recorded), s->recorded);
+    if (r->height_bytes)
+      printf("  %.2f %% above the height",
+             100. * ((double)s->recorded / (double)r->height_bytes - 1));
+    printf("\n");
+  }
   printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", cmd_human(naive), naive);
   if (r->height_bytes)
     printf(": %.2f times as much", (double)naive / (double)r->height_bytes);
@@ -932,7 +948,7 @@ static int arena_plan(arena_job *a, arena_set *s, const uint32_t *lines) {
   void *scratch;
   double seconds;
   int fits = 1, failed, status = FITS;
-  if (a->source != OF_LIFETIMES && !a->has_align)
+  if ((a->source == OF_STEP || a->source == OF_FILE) && !a->has_align)
     a->o.align = a->source == OF_STEP ? 256 : 16;
   if (!a->has_nodes)
     a->o.nodes = a->has_time ? UINT64_MAX / 2 : 2000000;
@@ -987,6 +1003,18 @@ static int arena_read(arena_job *a, arena_set *s, uint32_t **lines) {
   status = model_read(a->path, &a->j, &text, &len);
   if (status)
     return status;
+  if (xla_is(text, len)) {
+    uint64_t align = 1;
+    a->source = OF_XLA;
+    if (a->model_option)
+      status = cmd_bad("an option of models, not of XLA's plan:", a->model_option, NULL);
+    else
+      status = arena_of_xla(s, text, len, &align);
+    if (!a->has_align)
+      a->o.align = align;
+    free(text);
+    return status;
+  }
   if (!is_lifetimes(text, len) &&
       !(strlen(a->path) > 4 && !strcmp(a->path + strlen(a->path) - 4, ".csv")))
     return model_lifetimes(a, s, text, len); /* text is its */

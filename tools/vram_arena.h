@@ -10,8 +10,9 @@ typedef struct arena_set { /* buffers and their names */
   char **name;
   uint8_t *stays; /* of a model: from step to step */
   uint32_t n, cap;
-  int aligned; /* the file has alignments other than 1 */
-  int banked;  /* it says banks */
+  int aligned;       /* the file has alignments other than 1 */
+  int banked;        /* it says banks */
+  uint64_t recorded; /* height of the plan that the file has; 0: it has none */
 } arena_set;
 
 /* One more buffer, all zero but its name; NULL: no memory. */
@@ -21,6 +22,9 @@ void arena_set_end(arena_set *s);
 
 /* A picture: time across, offsets up, in so many banks. */
 void arena_picture(FILE *f, const arena_set *s, const vram_arena *r, uint32_t nbank);
+
+/* The largest heap of temporary values in XLA's buffer assignment; *align: that of its offsets. */
+int arena_of_xla(arena_set *s, const char *text, size_t len, uint64_t *align);
 
 /* The values between the operators of a TFLite or ONNX file, as they lie in it, with the dims of j
    where it leaves sizes open (*is_open); *graphs: how many a TFLite file has, of which the first is

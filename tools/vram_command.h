@@ -36,6 +36,7 @@ int estimate_command(int argc, char **argv);
 int net_command(int argc, char **argv); /* estimate --embedded */
 int fit_command(int argc, char **argv);
 int plan_command(int argc, char **argv);
+int advise_command(int argc, char **argv);
 int arena_command(int argc, char **argv);
 int emit_command(int argc, char **argv);
 int convert_command(int argc, char **argv);
@@ -55,8 +56,8 @@ typedef struct cmd_entry {
 extern const cmd_entry cmd_table[]; /* to a name that is NULL */
 /* texts in pieces of at most 4095 characters, which C99 asks compilers to take; to a NULL */
 typedef const char *const cmd_text[];
-extern cmd_text help_main, help_estimate, help_fit, help_plan, help_arena, help_emit, help_replay,
-    help_diff, help_run, help_watch, help_list, help_convert, help_parallel;
+extern cmd_text help_main, help_estimate, help_fit, help_plan, help_advise, help_arena, help_emit,
+    help_replay, help_diff, help_run, help_watch, help_list, help_convert, help_parallel;
 void cmd_help(const char *const *help, FILE *to);
 
 /* ---- errors: one line on standard error; they return the exit status ---- */

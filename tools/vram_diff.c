@@ -768,8 +768,8 @@ static int read_sides(diff *d) {
       char *text = bytes[i];
       bytes[i] = NULL; /* it owns it now */
       status = side_from_model(d, s, text, len[i], events);
-    } else if (trace_kind(bytes[i], len[i]) == CSV) {
-      status = trace_read_csv(&s->t, bytes[i], len[i]);
+    } else if (trace_kind(bytes[i], len[i]) != JSON && trace_kind(bytes[i], len[i]) != PICKLE) {
+      status = trace_read_text(&s->t, trace_kind(bytes[i], len[i]), bytes[i], len[i], d->device);
       if (!status)
         status = side_from_trace(d, s);
     } else {

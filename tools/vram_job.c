@@ -19,6 +19,9 @@ static const char *not_of(const job *j) {
       {"plan",
        "--generate --infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
        "--events --html --snapshot --trace --solve --global-batch --flop-per-byte --top"},
+      {"advise",
+       "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
+       "--trace --csv --solve --global-batch --flop-per-byte"},
       {"diff",
        "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
        "--trace --solve --budget --context --cudnn --modules"},

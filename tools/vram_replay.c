@@ -1,21 +1,25 @@
 /* vram replay: a recorded or predicted stream of allocations, played through vram_pool over a
    device that has addresses only. */
-#include "vram_trace.h"
+#include "vram_bfc.h"
 
 cmd_text help_replay = {
     "vram replay TRACE [options]     a stream of allocations through an allocator\n"
     "\n"
     "TRACE is a CSV whose first line names the columns (at least action,id,size or\n"
     "action,addr,size; stream, phase, node, category if there), RMM's log, a memory\n"
-    "snapshot of PyTorch (pickle or JSON), or - for standard input:\n"
+    "snapshot of PyTorch (pickle or JSON), XLA's *-buffer-assignment.txt, the log of\n"
+    "the BFC allocator of JAX and TensorFlow (TF_CPP_VMODULE=bfc_allocator=3), or -\n"
+    "for standard input:\n"
     "  vram estimate resnet50 --train adamw --events - | vram replay -\n"
     "\n"
     "allocator\n"
-    "  --policy torch|best|both\n"
+    "  --policy torch|best|both|bfc\n"
     "                        PyTorch's caching allocator (default), the one of\n"
-    "                        vram.h, or the two side by side\n"
+    "                        vram.h, or the two side by side; or that of JAX and\n"
+    "                        TensorFlow (default for its log and for XLA's text)\n"
     "  --alloc-conf K:V,...  as PYTORCH_CUDA_ALLOC_CONF (default: that of the\n"
-    "                        snapshot, or none)\n"
+    "                        snapshot, or none); of bfc: preallocate:True,\n"
+    "                        garbage_collection:True\n"
     "  --total-bytes SIZE    memory of the device (default: 80GiB)\n"
     "  --gpu NAME            its usable memory (vram list gpus)\n"
     "  --memory-fraction F   torch.cuda.set_per_process_memory_fraction(F)\n"
@@ -507,7 +511,7 @@ static const char *place_text(const trace *t, size_t i, char *to, size_t cap) {
 }
 
 /* The trace says what PyTorch reserved, from its beginning on. */
-static int is_comparable(const trace *t) { return t->has_segments && !t->before; }
+static int is_comparable(const trace *t) { return t->has_segments && !t->before && !t->is_bfc; }
 
 static void replay_text(const replay_job *j, const replay *r, const played *p,
                         const vram_pool_policy *policy, int n) {
@@ -656,8 +660,8 @@ static int replay_option(replay_job *j, const char *a, const char *v) {
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
   if (!strcmp(a, "--policy")) {
-    if (!cmd_in(v, "torch best both"))
-      return cmd_bad("unknown policy", v, "torch, best or both"), 0;
+    if (!cmd_in(v, "torch best both bfc"))
+      return cmd_bad("unknown policy", v, "torch, best, both or bfc"), 0;
     j->policy = v;
   } else if (!strcmp(a, "--alloc-conf"))
     j->alloc_conf = v;
@@ -706,10 +710,23 @@ static int replay_arguments(replay_job *j, int argc, char **argv) {
     return cmd_bad("no trace", NULL, "vram replay TRACE; vram replay -h");
   if (j->json + j->csv + cmd_is_output(j->snapshot) > 1)
     return cmd_bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
+  if (!strcmp(j->policy, "bfc") && j->snapshot)
+    return cmd_bad("--snapshot is of one policy, not", "bfc", "torch or best");
   if (!strcmp(j->policy, "both") && (j->csv || j->snapshot))
     return cmd_bad(j->csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not",
                    "both", "torch or best");
   return FITS;
+}
+
+static int replay_bfc(const replay_job *j, const trace *t) {
+  bfc_job b;
+  memset(&b, 0, sizeof b);
+  b.conf = j->alloc_conf;
+  b.total_bytes = j->total_bytes;
+  b.fraction = j->fraction;
+  b.json = j->json;
+  b.csv = j->csv;
+  return bfc_replay(&b, t);
 }
 
 /* The trace through every policy that was asked for. */
@@ -720,6 +737,10 @@ static int replay_trace(replay_job *j, const trace *t) {
   played p[2];
   replay r;
   vram_error err;
+  if (!*j->policy)
+    j->policy = t->is_bfc && !j->snapshot ? "bfc" : "torch";
+  if (!strcmp(j->policy, "bfc"))
+    return replay_bfc(j, t);
   memset(&r, 0, sizeof r);
   policy[0] = strcmp(j->policy, "best") ? VRAM_POOL_TORCH : VRAM_POOL_BEST;
   policy[1] = VRAM_POOL_BEST;
@@ -754,7 +775,7 @@ int replay_command(int argc, char **argv) {
   trace t;
   int status;
   memset(&j, 0, sizeof j);
-  j.policy = "torch";
+  j.policy = "";
   j.total_bytes = UINT64_C(80) << 30;
   j.device = -1;
   status = replay_arguments(&j, argc, argv);

@@ -1,5 +1,6 @@
 #include "vram_trace.h"
 #include "vram_model.h"
+#include "vram_xla.h"
 
 void trace_end(trace *t) {
   uint32_t i;
@@ -260,8 +261,18 @@ document trace_document(const trace *t, char *bytes, size_t len) {
   return d;
 }
 
+/* The log of the BFC allocator: its file and a line of it, among what else a program says. */
+static int is_bfc_log(const char *s, size_t n) {
+  static const char name[] = "bfc_allocator.cc:";
+  size_t i;
+  for (i = 0; i + sizeof name <= n; i++)
+    if (s[i] == *name && !memcmp(s + i, name, sizeof name - 1))
+      return 1;
+  return 0;
+}
+
 /* What a file begins as: pickles of protocols 2 to 5 with 0x80, of 0 and 1 with what no CSV does.
- */
+   What a program says before its allocator is made fits into 64 KiB. */
 int trace_kind(const char *bytes, size_t len) {
   size_t i = 0;
   while (i < len && (unsigned char)bytes[i] <= ' ')
@@ -270,7 +281,24 @@ int trace_kind(const char *bytes, size_t len) {
     return NOTHING;
   if (bytes[i] == '{' || bytes[i] == '[')
     return JSON;
-  return (unsigned char)bytes[0] == 0x80 || strchr("(]}", bytes[0]) ? PICKLE : CSV;
+  if ((unsigned char)bytes[0] == 0x80 || strchr("(]}", bytes[0]))
+    return PICKLE;
+  if (xla_is(bytes, len))
+    return XLA;
+  return is_bfc_log(bytes, len < 65536 ? len : 65536) ? BFC : CSV;
+}
+
+int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) {
+  switch (kind) {
+  case XLA:
+    return trace_read_xla(t, text, len);
+  case BFC:
+    return trace_read_bfc(t, text, len, device);
+  case CSV:
+    return trace_read_csv(t, text, len);
+  default:
+    return trace_bad(t, 1, "nothing in it", NULL, 0);
+  }
 }
 
 int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device) {
@@ -279,10 +307,8 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
   datum root;
   if (trace_begin(t, path, len))
     return t->status;
-  if (kind == NOTHING)
-    return trace_bad(t, 1, "nothing in it", NULL, 0);
-  if (kind == CSV)
-    return trace_read_csv(t, bytes, len);
+  if (kind != JSON && kind != PICKLE)
+    return trace_read_text(t, kind, bytes, len, device);
   d = trace_document(t, bytes, len);
   t->status = kind == JSON ? document_read_json(&d, &root) : document_read_pickle(&d, &root);
   if (!t->status)

@@ -1,5 +1,6 @@
-/* Recorded allocations as one array of vram_event: CSV by column names (also RMM's log), and
-   PyTorch's memory snapshots, pickled or as JSON. */
+/* Recorded allocations as one array of vram_event: CSV by column names (also RMM's log), PyTorch's
+   memory snapshots, pickled or as JSON, XLA's buffer assignment, and the log of the BFC allocator
+   of JAX and TensorFlow. */
 #ifndef VRAM_TRACE_H
 #define VRAM_TRACE_H
 
@@ -38,6 +39,7 @@ typedef struct trace {
   uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */
   int has_segments, has_addresses, has_phases, has_categories, has_nodes, is_snapshot;
+  int is_bfc;     /* of a program that has the BFC allocator, not PyTorch's */
   char conf[400]; /* allocator options that a snapshot names; "": none */
   int status;
 } trace;
@@ -71,13 +73,18 @@ int trace_order(trace *t);
 
 /* ---- files ---- */
 
-enum { NOTHING, CSV, JSON, PICKLE };
+enum { NOTHING, CSV, JSON, PICKLE, XLA, BFC };
 
 /* What a file begins as. */
 int trace_kind(const char *bytes, size_t len);
 document trace_document(const trace *t, char *bytes, size_t len);
 /* Of a kind; the bytes change. */
 int trace_read_csv(trace *t, char *text, size_t len);
+int trace_read_xla(trace *t, const char *text, size_t len);
+/* device -1: the first allocator of a GPU, or the first */
+int trace_read_bfc(trace *t, const char *text, size_t len, int64_t device);
+/* One of the texts above; NOTHING is refused. */
+int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device);
 /* device -1: the first one with events, else with segments */
 int trace_read_snapshot(trace *t, const datum *root, int64_t device);
 /* Of any; the bytes change. t->status: not FITS, message printed */

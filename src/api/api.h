@@ -1,5 +1,6 @@
 /* All declarations, for parts that are compiled alone. */
 #pragma once
+#include "api/advise.h"
 #include "api/arena.h"
 #include "api/convert.h"
 #include "api/dtype.h"
@@ -8,6 +9,7 @@
 #include "api/kv.h"
 #include "api/ledger.h"
 #include "api/llama.h"
+#include "api/message.h"
 #include "api/net.h"
 #include "api/op.h"
 #include "api/optim.h"

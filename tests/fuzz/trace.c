@@ -44,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     replay r;
     replay_job out;
     played p;
+    bfc_job bfc;
     int k, status;
     check_trace(&t);
     memset(&r, 0, sizeof r);
@@ -66,6 +67,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     free(r.address);
     free(r.state);
+    memset(&bfc, 0, sizeof bfc);
+    bfc.total_bytes = r.options.total_bytes;
+    bfc.conf = choice & 2 ? "preallocate:True" : choice & 4 ? "garbage_collection:True" : NULL;
+    bfc.csv = choice & 1;
+    status = bfc_replay(&bfc, &t);
+    MUST(status == FITS || status == TOO_LARGE);
   }
   trace_end(&t);
   free(copy);

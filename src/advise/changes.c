@@ -1,0 +1,502 @@
+/* >>advise/changes    what may be changed about a step, a row each */
+#include "advise/advise.h"
+
+enum {
+  VRAM__OF_GRADIENTS,
+  VRAM__OF_INPUTS,
+  VRAM__OF_ALLOCATOR,
+  VRAM__OF_CUDNN,
+  VRAM__OF_MODULES,
+  VRAM__OF_IMPL,
+  VRAM__OF_HOOKS,
+  VRAM__OF_BATCH,
+  VRAM__OF_CHECKPOINTS,
+  VRAM__OF_PRECISION,
+  VRAM__OF_DEVICES,
+  VRAM__OF_OPTIMIZER,
+  VRAM__OF_ADAPTERS,
+  VRAM__OF_SIZES
+};
+
+typedef const char *(vram__change_apply)(const vram__advised_now *now, vram__advised *x,
+                                         int64_t arg, vram_alternative *c);
+
+static void vram__change_word(vram_alternative *c, const char *text) {
+  uint32_t n = vram__text_len(c->options);
+  vram__text_puts(c->options, sizeof c->options, &n, text);
+}
+
+static void vram__change_number(vram_alternative *c, const char *text, int64_t v) {
+  uint32_t n = vram__text_len(c->options);
+  vram__text_puts(c->options, sizeof c->options, &n, text);
+  vram__text_puti(c->options, sizeof c->options, &n, v);
+}
+
+static void vram__change_torch(vram_alternative *c, const char *before, int64_t v,
+                               const char *behind) {
+  uint32_t n = vram__text_len(c->torch);
+  vram__text_puts(c->torch, sizeof c->torch, &n, before);
+  vram__text_puti(c->torch, sizeof c->torch, &n, v);
+  vram__text_puts(c->torch, sizeof c->torch, &n, behind);
+}
+
+static const char vram__not_training[] = "nothing is trained";
+
+/* ---- the same numbers ---- */
+
+static const char *vram__change_set_to_none(const vram__advised_now *now, vram__advised *x,
+                                            int64_t arg, vram_alternative *c) {
+  static const char *const word[] = {"--keep-grads", "--zero-grad-late", "--zero-grad-end"};
+  int *const flag[] = {&x->step.keep_grads, &x->step.zero_grad_late, &x->step.zero_grad_end};
+  (void)now;
+  if (!x->step.train)
+    return vram__not_training;
+  if (!*flag[arg])
+    return arg ? "gradients go before the next forward pass already"
+               : "zero_grad() sets gradients to None already";
+  *flag[arg] = 0;
+  if (c)
+    c->without = word[arg];
+  return NULL;
+}
+
+static const char *vram__change_prefetch(const vram__advised_now *now, vram__advised *x,
+                                         int64_t arg, vram_alternative *c) {
+  (void)now, (void)arg;
+  if (!x->step.prefetch)
+    return "no batches wait on the device";
+  x->step.prefetch = 0;
+  if (c)
+    c->without = "--prefetch";
+  return NULL;
+}
+
+static const char *vram__change_expandable(const vram__advised_now *now, vram__advised *x,
+                                           int64_t arg, vram_alternative *c) {
+  (void)now, (void)arg;
+  if (!x->step.replay)
+    return "no allocator is replayed";
+  if (x->pool.expandable_segments)
+    return "segments are expandable already";
+  x->pool.expandable_segments = 1;
+  if (c)
+    vram__change_word(c, " --alloc-conf expandable_segments:True");
+  return NULL;
+}
+
+static const char *vram__change_cudnn(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                      vram_alternative *c) {
+  (void)now, (void)arg;
+  if (x->step.cudnn != VRAM_CUDNN_BENCHMARK)
+    return "cuDNN does not try its algorithms";
+  x->step.cudnn = VRAM_CUDNN_EXPECTED;
+  if (c)
+    c->without = "--cudnn";
+  return NULL;
+}
+
+static const char *vram__change_modules(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                        vram_alternative *c) {
+  (void)now, (void)arg;
+  if (!x->step.eager_modules)
+    return "kernels are loaded when they first run already";
+  x->step.eager_modules = 0;
+  if (c)
+    c->without = "--modules";
+  return NULL;
+}
+
+static const char *vram__change_impl(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                     vram_alternative *c) {
+  const vram_optim_impl impl = (vram_optim_impl)arg;
+  vram_optimizer_info info;
+  (void)now;
+  if (!x->step.train)
+    return vram__not_training;
+  if (x->step.optimizer_in_backward)
+    return "the optimizer runs in backward";
+  if (!vram_optimizer_get_info(x->step.optimizer, &info) || !info.step[arg])
+    return "the optimizer does not run so";
+  if (x->step.optim_impl == impl)
+    return "the optimizer runs so already";
+  x->step.optim_impl = impl;
+  if (c)
+    vram__change_word(c,
+                      impl == VRAM_OPTIM_IMPL_FUSED ? " --optim-impl fused" : " --optim-impl loop");
+  return NULL;
+}
+
+static const char *vram__change_hooks(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                      vram_alternative *c) {
+  (void)now, (void)arg;
+  if (!x->step.train)
+    return vram__not_training;
+  if (x->step.optimizer_in_backward)
+    return "the optimizer runs in backward already";
+  if (x->step.accumulate > 1)
+    return "gradients of several micro-batches are added up";
+  if (x->step.clip_grad_norm)
+    return "the norm of all gradients is wanted before the optimizer";
+  x->step.optimizer_in_backward = 1;
+  if (c)
+    vram__change_word(c, " --optimizer-in-backward");
+  return NULL;
+}
+
+static void vram__advised_set(const vram__advised_now *now, vram__advised *x, uint32_t dim,
+                              int64_t value) {
+  uint32_t i = 0;
+  while (i < x->nset && (x->set[i].name ? !vram__text_is(now->g->dim[dim].name,
+                                                         now->g->dim[dim].len, x->set[i].name)
+                                        : dim != 0))
+    i++;
+  if (i == VRAM_MAX_DIMS)
+    return;
+  if (i == x->nset) {
+    x->nset++;
+    x->set[i].name = dim ? now->g->dim[dim].name : NULL;
+  }
+  x->set[i].value = value;
+}
+
+/* The batch in parts, one after the other. Without training there is nothing to add up. */
+static const char *vram__change_batch(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                      vram_alternative *c) {
+  const int64_t parts = x->step.accumulate > 1 ? (int64_t)x->step.accumulate : 1;
+  const int64_t batch = now->g->ndim ? now->g->dim[0].value : 0;
+  if (!now->g->ndim)
+    return "the text has no dim for the batch";
+  if (x->step.parallel && x->step.parallel->is_pipeline)
+    return "a pipeline has micro-batches of its own: microbatches=";
+  if (batch < arg || batch % arg)
+    return "the batch does not divide so";
+  if (parts * arg > 1000000)
+    return "there would be more than 1000000 micro-batches";
+  vram__advised_set(now, x, 0, batch / arg);
+  if (x->step.train)
+    x->step.accumulate = (uint32_t)(parts * arg);
+  else
+    x->parts = (uint32_t)arg;
+  if (c) {
+    vram__change_number(c, " --batch ", batch / arg);
+    if (x->step.train) {
+      vram__change_number(c, " --accumulate ", parts * arg);
+      vram__change_torch(c, "for part in batch.split(", batch / arg, "):\n    (loss_of(part) / ");
+      vram__change_torch(c, "", parts * arg, ").backward()\noptimizer.step()");
+    } else
+      vram__change_torch(c, "for part in batch.split(", batch / arg, "):\n    model(part)");
+  }
+  return NULL;
+}
+
+static const char *vram__change_checkpoint(const vram__advised_now *now, vram__advised *x,
+                                           int64_t arg, vram_alternative *c) {
+  if (!x->step.train)
+    return vram__not_training;
+  if (x->nodes || x->is_planned || x->step.checkpoint_segments)
+    return "checkpoints are there already";
+  if (arg) { /* auto */
+    if (!now->o->step.budget_bytes)
+      return "without a budget nothing says how much has to be saved";
+    x->is_planned = 1;
+    x->step.by_keyword = 0;
+  } else {
+    x->nodes = "layers";
+    x->step.by_keyword = 1;
+  }
+  if (c)
+    vram__change_word(c, arg ? " --checkpoint auto" : " --checkpoint layers");
+  return NULL;
+}
+
+/* ---- fewer bits ---- */
+
+static const char *vram__change_amp(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                    vram_alternative *c) {
+  if (x->step.amp)
+    return "autocast is there already";
+  if (now->dtype != VRAM_F32)
+    return "the model is not in fp32";
+  if (x->quant)
+    return "weights are quantised";
+  x->step.amp = (vram_dtype)arg;
+  if (c)
+    vram__change_word(c, arg == VRAM_BF16 ? " --amp bf16" : " --amp fp16");
+  return NULL;
+}
+
+static const char *vram__change_dtype(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                      vram_alternative *c) {
+  if (now->dtype != VRAM_F32)
+    return "the model is not in fp32";
+  if (x->step.amp || x->quant)
+    return x->step.amp ? "autocast is there already" : "weights are quantised";
+  if (arg && !x->step.train)
+    return vram__not_training;
+  x->step.dtype = VRAM_BF16;
+  x->step.master_weights = (int)arg;
+  if (c)
+    vram__change_word(c, arg ? " --dtype bf16 --master-weights" : " --dtype bf16");
+  return NULL;
+}
+
+static const char *vram__change_quant(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                      vram_alternative *c) {
+  (void)now;
+  if (x->step.train)
+    return "quantised weights do not learn: adapters do";
+  if (x->quant)
+    return "weights are quantised already";
+  x->quant = arg ? "nf4" : "int8";
+  if (c)
+    vram__change_word(c, arg ? " --quant nf4" : " --quant int8");
+  return NULL;
+}
+
+/* ---- other devices ---- */
+
+static const char *vram__change_devices(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                        vram_alternative *c) {
+  static const char *const name[] = {"zero1", "fsdp2", "fsdp2", "ds2"};
+  static const char *const more[] = {"", "", ",cpu_offload=1", ",offload_optimizer=cpu"};
+  const uint32_t ranks = now->o->devices ? now->o->devices : 1;
+  char spec[64];
+  uint32_t n = 0;
+  vram_error err;
+  if (!x->step.train)
+    return vram__not_training;
+  if (now->o->step.step.parallel)
+    return "it runs on many devices already";
+  if (ranks < 2)
+    return arg < 2 ? "there is one device: --devices N" : "of one device: not played";
+  vram__text_puts(spec, sizeof spec, &n, name[arg]);
+  vram__text_puts(spec, sizeof spec, &n, "=");
+  vram__text_putu(spec, sizeof spec, &n, ranks);
+  vram__text_puts(spec, sizeof spec, &n, more[arg]);
+  if (vram_parallel_parse(spec, &x->parallel, &err))
+    return "this library cannot read it";
+  x->step.parallel = &x->parallel;
+  if (c) {
+    vram__change_word(c, " --parallel ");
+    vram__change_word(c, spec);
+  }
+  return NULL;
+}
+
+/* ---- another training ---- */
+
+static const char *vram__change_optimizer(const vram__advised_now *now, vram__advised *x,
+                                          int64_t arg, vram_alternative *c) {
+  const vram_optimizer old = now->o->step.step.optimizer, to = (vram_optimizer)arg;
+  const int is_adam = old == VRAM_OPTIM_adam || old == VRAM_OPTIM_adamw;
+  vram_optimizer_info info;
+  if (!x->step.train)
+    return vram__not_training;
+  if (old == to)
+    return "it is the optimizer already";
+  if ((to == VRAM_OPTIM_adamw_8bit || to == VRAM_OPTIM_paged_adamw_8bit) && !is_adam)
+    return "its state in 8 bits is of Adam and AdamW";
+  if (to == VRAM_OPTIM_lion_8bit && old != VRAM_OPTIM_lion && !is_adam)
+    return "it takes the place of Adam, AdamW and Lion";
+  x->step.optimizer = to;
+  x->step.weight_decay = 0;
+  if (c && vram_optimizer_get_info((uint32_t)to, &info)) {
+    vram__change_word(c, " --train ");
+    vram__change_word(c, info.name);
+  }
+  return NULL;
+}
+
+static const char *vram__change_lora(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                     vram_alternative *c) {
+  (void)now;
+  if (!x->step.train)
+    return vram__not_training;
+  if (x->lora && (!arg || x->quant))
+    return "adapters are there already";
+  if (arg && (x->step.amp || x->step.dtype) && x->quant)
+    return "weights are quantised already";
+  x->quant = arg ? "nf4" : x->quant;
+  if (c)
+    vram__change_word(c, x->lora ? "" : " --lora r=16");
+  x->lora = x->lora ? x->lora : "r=16";
+  if (c && arg)
+    vram__change_word(c, " --quant nf4");
+  return NULL;
+}
+
+/* Half of a dim that inputs have: whether they have it shows when they are read so. */
+static const char *vram__change_half(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                     vram_alternative *c) {
+  const uint32_t dim = (uint32_t)arg;
+  const int64_t value = now->g->dim[dim].value;
+  if (value < 2 || value % 2)
+    return "it does not divide by two";
+  vram__advised_set(now, x, dim, value / 2);
+  if (c) {
+    uint32_t n = vram__text_len(c->options);
+    vram__text_puts(c->options, sizeof c->options, &n, " --dim ");
+    vram__text_put(c->options, sizeof c->options, &n, now->g->dim[dim].name, now->g->dim[dim].len);
+    vram__text_puts(c->options, sizeof c->options, &n, "=");
+    vram__text_puti(c->options, sizeof c->options, &n, value / 2);
+    n = 0;
+    vram__text_puts(c->torch, sizeof c->torch, &n, "# inputs with ");
+    vram__text_put(c->torch, sizeof c->torch, &n, now->g->dim[dim].name, now->g->dim[dim].len);
+    vram__text_puts(c->torch, sizeof c->torch, &n, " = ");
+    vram__text_puti(c->torch, sizeof c->torch, &n, value / 2);
+  }
+  return NULL;
+}
+
+/* What cannot be played yet is named. */
+static const char *vram__change_none(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                     vram_alternative *c) {
+  static const char *const why[] = {
+      "not played: the text names the activations that are in place (inplace=1)",
+      "not played: the text names what is frozen (frozen=1); --lora freezes all but adapters",
+      "not played: the text form has no line for a loss in chunks",
+      "not played: attention is as the text has it; its kernel is picked by --cc"};
+  (void)now, (void)x, (void)c;
+  return why[arg];
+}
+
+/* ---- the table ---- */
+
+static const char vram__torch_amp[] = "with torch.autocast(\"cuda\", torch.bfloat16):\n"
+                                      "    loss = loss_of(model(x))\n"
+                                      "loss.backward()";
+static const char vram__torch_amp16[] = "scaler = torch.amp.GradScaler()\n"
+                                        "with torch.autocast(\"cuda\", torch.float16):\n"
+                                        "    loss = loss_of(model(x))\n"
+                                        "scaler.scale(loss).backward()\n"
+                                        "scaler.step(optimizer); scaler.update()";
+static const char vram__torch_hooks[] =
+    "opt = {p: torch.optim.AdamW([p]) for p in model.parameters()}  # your optimizer\n"
+    "def hook(p): opt[p].step(); opt[p].zero_grad()\n"
+    "for p in model.parameters():\n"
+    "    p.register_post_accumulate_grad_hook(hook)";
+
+#define VRAM__ROWS(name, effect, group, arg, apply, cost, torch)                                   \
+  { name, VRAM_EFFECT_##effect, VRAM__OF_##group, arg, vram__change_##apply, cost, torch }
+
+/* clang-format off */
+static const vram__change_row vram__change_rows[] = {
+    VRAM__ROWS("gradients to None", SAME, GRADIENTS, 0, set_to_none, "nothing",
+      "optimizer.zero_grad(set_to_none=True)"),
+    VRAM__ROWS("zero_grad before forward", SAME, GRADIENTS, 1, set_to_none, "nothing",
+      "optimizer.zero_grad()  # before the forward pass"),
+    VRAM__ROWS("zero_grad before forward", SAME, GRADIENTS, 2, set_to_none, "nothing",
+      "optimizer.zero_grad()  # before the forward pass"),
+    VRAM__ROWS("no prefetched batches", SAME, INPUTS, 0, prefetch,
+      "copies of a batch wait for the step before it", "x = x.to(\"cuda\")  # in the loop"),
+    VRAM__ROWS("expandable segments", SAME, ALLOCATOR, 0, expandable,
+      "mapping memory takes time at first",
+      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True  # environment"),
+    VRAM__ROWS("no trials of cuDNN", SAME, CUDNN, 0, cudnn, "convolutions may be slower",
+      "torch.backends.cudnn.benchmark = False"),
+    VRAM__ROWS("kernels loaded lazily", SAME, MODULES, 0, modules,
+      "each kernel is loaded when it first runs", "CUDA_MODULE_LOADING=LAZY  # environment"),
+    VRAM__ROWS("fused optimizer", SAME, IMPL, VRAM_OPTIM_IMPL_FUSED, impl, "nothing",
+      "optimizer = torch.optim.AdamW(model.parameters(), fused=True)  # your optimizer"),
+    VRAM__ROWS("optimizer as a loop", SAME, IMPL, VRAM_OPTIM_IMPL_LOOP, impl,
+      "kernels for each parameter: slower",
+      "optimizer = torch.optim.AdamW(model.parameters(), foreach=False)  # your optimizer"),
+    VRAM__ROWS("optimizer in backward", SAME, HOOKS, 0, hooks,
+      "no clipping, no accumulation; kernels for each parameter", vram__torch_hooks),
+    VRAM__ROWS("batch in 2 parts", SAME, BATCH, 2, batch,
+      "smaller kernels; batch norm sees a part", NULL),
+    VRAM__ROWS("batch in 4 parts", SAME, BATCH, 4, batch,
+      "smaller kernels; batch norm sees a part", NULL),
+    VRAM__ROWS("batch in 8 parts", SAME, BATCH, 8, batch,
+      "smaller kernels; batch norm sees a part", NULL),
+    VRAM__ROWS("batch in 16 parts", SAME, BATCH, 16, batch,
+      "smaller kernels; batch norm sees a part", NULL),
+    VRAM__ROWS("batch in 32 parts", SAME, BATCH, 32, batch,
+      "smaller kernels; batch norm sees a part", NULL),
+    VRAM__ROWS("checkpointed layers", SAME, CHECKPOINTS, 0, checkpoint, "operations, as shown",
+      "model.gradient_checkpointing_enable()  # transformers\n"
+      "# else, around each layer:\n"
+      "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)"),
+    VRAM__ROWS("planned checkpoints", SAME, CHECKPOINTS, 1, checkpoint, "operations, as shown",
+      "# vram plan shows the calls, tools/checkpoint_torch.py makes them"),
+    VRAM__ROWS("optimizer's shards", SAME, DEVICES, 0, devices, "bytes sent, as shown",
+      "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
+      "model = DistributedDataParallel(model)\n"
+      "optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)"),
+    VRAM__ROWS("fully sharded", SAME, DEVICES, 1, devices, "bytes sent, as shown",
+      "from torch.distributed.fsdp import fully_shard\n"
+      "for layer in model.layers: fully_shard(layer)\n"
+      "fully_shard(model)"),
+    VRAM__ROWS("fully sharded, offloaded", SAME, DEVICES, 2, devices,
+      "bytes sent, as shown; parameters cross the bus, the optimizer runs on the host",
+      "from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard\n"
+      "for layer in model.layers: fully_shard(layer, offload_policy=CPUOffloadPolicy())\n"
+      "fully_shard(model, offload_policy=CPUOffloadPolicy())"),
+    VRAM__ROWS("ZeRO-Offload", SAME, DEVICES, 3, devices,
+      "bytes sent, as shown; gradients cross the bus, the optimizer runs on the host",
+      "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}"),
+    VRAM__ROWS("autocast bf16", ROUNDING, PRECISION, VRAM_BF16, amp,
+      "8 bits of mantissa in matrix products; weights stay fp32", vram__torch_amp),
+    VRAM__ROWS("autocast fp16", ROUNDING, PRECISION, VRAM_F16, amp,
+      "11 bits of mantissa, a small range: losses are scaled", vram__torch_amp16),
+    VRAM__ROWS("bf16, fp32 master weights", ROUNDING, PRECISION, 1, dtype,
+      "8 bits of mantissa; the optimizer works in fp32",
+      "model = model.to(torch.bfloat16)\n"
+      "master = [p.detach().float() for p in model.parameters()]  # for the optimizer"),
+    VRAM__ROWS("bf16 weights", ROUNDING, PRECISION, 0, dtype,
+      "8 bits of mantissa, of weights and the optimizer's state, too",
+      "model = model.to(torch.bfloat16)"),
+    VRAM__ROWS("weights in 8 bits", ROUNDING, ADAPTERS, 0, quant, "8 bits of linear weights",
+      "BitsAndBytesConfig(load_in_8bit=True)  # transformers"),
+    VRAM__ROWS("weights in 4 bits", ROUNDING, ADAPTERS, 1, quant, "4 bits of linear weights",
+      "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\")  # transformers"),
+    VRAM__ROWS("AdamW, 8 bits", ROUNDING, OPTIMIZER, VRAM_OPTIM_adamw_8bit, optimizer,
+      "8 bits of the optimizer's state",
+      "optimizer = bitsandbytes.optim.AdamW8bit(model.parameters())"),
+    VRAM__ROWS("AdamW, 8 bits, paged", ROUNDING, OPTIMIZER, VRAM_OPTIM_paged_adamw_8bit, optimizer,
+      "8 bits of the optimizer's state, which may move to the host",
+      "optimizer = bitsandbytes.optim.PagedAdamW8bit(model.parameters())"),
+    VRAM__ROWS("Adafactor", TRAINING, OPTIMIZER, VRAM_OPTIM_adafactor, optimizer,
+      "another optimizer: find its learning rate",
+      "optimizer = torch.optim.Adafactor(model.parameters())"),
+    VRAM__ROWS("Lion", TRAINING, OPTIMIZER, VRAM_OPTIM_lion, optimizer,
+      "another optimizer: find its learning rate",
+      "optimizer = timm.optim.Lion(model.parameters())"),
+    VRAM__ROWS("Lion, 8 bits", TRAINING, OPTIMIZER, VRAM_OPTIM_lion_8bit, optimizer,
+      "another optimizer: find its learning rate",
+      "optimizer = bitsandbytes.optim.Lion8bit(model.parameters())"),
+    VRAM__ROWS("SGD", TRAINING, OPTIMIZER, VRAM_OPTIM_sgd, optimizer,
+      "another optimizer: find its learning rate",
+      "optimizer = torch.optim.SGD(model.parameters(), lr=...)"),
+    VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 learn, nothing else",
+      "model = peft.get_peft_model(model, peft.LoraConfig(r=16))"),
+    VRAM__ROWS("QLoRA", TRAINING, ADAPTERS, 1, lora,
+      "adapters of rank 16 learn, nothing else; 4 bits of linear weights",
+      "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\")\n"
+      "model = peft.prepare_model_for_kbit_training(model)\n"
+      "model = peft.get_peft_model(model, peft.LoraConfig(r=16))"),
+    VRAM__ROWS("activations in place", SAME, SIZES, 0, none, "", ""),
+    VRAM__ROWS("frozen layers", TRAINING, SIZES, 1, none, "", ""),
+    VRAM__ROWS("logits in chunks", SAME, SIZES, 2, none, "", ""),
+    VRAM__ROWS("attention kernel", SAME, SIZES, 3, none, "", "")};
+/* clang-format on */
+
+static const vram__change_row vram__change_dim_row =
+    VRAM__ROWS("half the size", TASK, SIZES, 0, half, "smaller inputs", NULL);
+
+enum { VRAM__CHANGE_ROWS = sizeof vram__change_rows / sizeof *vram__change_rows };
+
+VRAM__FN uint32_t vram__change_count(const vram_graph *g) {
+  const uint32_t n = VRAM__CHANGE_ROWS + (g->ndim ? g->ndim - 1 : 0);
+  return n < VRAM__CHANGES ? n : VRAM__CHANGES;
+}
+
+VRAM__FN const vram__change_row *vram__change_at(const vram_graph *g, uint32_t i, int64_t *arg) {
+  (void)g;
+  if (i >= VRAM__CHANGE_ROWS) {
+    *arg = (int64_t)(i - VRAM__CHANGE_ROWS + 1);
+    return &vram__change_dim_row;
+  }
+  *arg = vram__change_rows[i].arg;
+  return vram__change_rows + i;
+}

@@ -1,0 +1,83 @@
+#pragma once
+#include "api/solve.h"
+/* >>advise ====================================================================================
+   What to change so that a step takes less. Every figure is that of a step that was played. */
+
+/* What a change does to what is computed: the later, the dearer. */
+#define VRAM_EFFECTS(X)                                                                            \
+  X(SAME, "same", "the same numbers, but for the order in which they are added up")                \
+  X(ROUNDING, "rounding", "the same computation with fewer bits")                                  \
+  X(TRAINING, "training", "another training, with settings of its own to be found")                \
+  X(TASK, "task", "smaller inputs")
+
+typedef enum vram_effect {
+#define VRAM__X(id, name, text) VRAM_EFFECT_##id,
+  VRAM_EFFECTS(VRAM__X)
+#undef VRAM__X
+      VRAM_EFFECT_COUNT
+} vram_effect;
+
+enum { VRAM_ADVICE_CHANGES = 3 }; /* at a time */
+
+/* Something that may be changed. */
+typedef struct vram_alternative {
+  const char *name; /* "autocast bf16" */
+  const char *cost; /* what it costs beside operations and bytes, in words */
+  vram_effect effect;
+  const char *without; /* an option of the command that goes; NULL: none */
+  char options[96];    /* words of the command that come, each with a blank in front */
+  char torch[320];     /* lines of PyTorch, divided by line feeds */
+  char why_not[160];   /* "": it can be played */
+} vram_alternative;
+
+/* A step with up to three changes. */
+typedef struct vram_advice_line {
+  uint32_t nchange, change[VRAM_ADVICE_CHANGES]; /* numbers of changes, ascending */
+  vram_effect effect;                            /* the dearest of them */
+  int played;
+  int fits;      /* the budget; 0 without one */
+  int is_pareto; /* none takes as little at as little cost */
+  uint32_t rank; /* of the step, where there are many: the fullest */
+  int has_flops;
+  uint64_t flops; /* of the step's forward passes, with what runs again for backward */
+  uint64_t again; /* of these what runs again */
+  uint64_t sent;  /* bytes by one rank */
+  vram_report report;
+} vram_advice_line;
+
+typedef struct vram_advise_options {
+  vram_solve_options step; /* as it is now: budget_bytes (0: none), set, checkpoint_nodes, lora,
+                              quant, step, stop and user of it are used */
+  int is_planned;          /* as it is now: --checkpoint auto, with a budget */
+  uint32_t devices;        /* it may be divided among so many; 0: one */
+  uint32_t most;           /* steps to be played at most; 0: 200 */
+  uint32_t threads; /* `run` has k below that; 0: 1. The allocator is called from all of them */
+  /* one(user, k, i) for every i below parts, k: which of the threads; NULL: one after the other */
+  void (*run)(uint32_t parts, int (*one)(void *user, uint32_t k, uint32_t i), void *user);
+} vram_advise_options;
+
+typedef struct vram_advice {
+  vram_alternative *alternative; /* all there are, */
+  uint32_t nalternative;
+  vram_advice_line now;   /* the step as it is */
+  vram_advice_line *line; /* with changes: without a budget, or where the step fits, the cheapest
+                             first and of these what saves most; else first those that fit, the
+                             cheapest first. Of those that do not, the smallest first */
+  uint32_t nline;
+  uint32_t played, left; /* steps; left: combinations for which `most` was too few */
+  int stopped;           /* by `stop`: there may be better ones */
+  void *memory;          /* private */
+  uint64_t memory_bytes;
+} vram_advice;
+
+#if !defined(VRAM_NO_PLAN) && !defined(VRAM_NO_STEP)
+/* Plays the step with each change, and where that does not fit with two and three. Errors as of
+   vram_solve, for the step as it is; what a change alone makes impossible is in its why_not. */
+VRAM_API vram_result vram_advise(const char *text, uint64_t len, const vram_advise_options *o,
+                                 const vram_allocator *allocator, vram_advice *to, vram_error *err);
+VRAM_API void vram_advice_free(vram_advice *advice, const vram_allocator *allocator);
+
+/* Never NULL: "?" for what is none. */
+VRAM_API const char *vram_effect_name(vram_effect effect);
+VRAM_API const char *vram_effect_text(vram_effect effect);
+#endif

@@ -1,0 +1,54 @@
+# vram advise: every command that it prints, typed, gives the figures that stand beside it. Sourced
+# by part.sh.
+work=build/advise
+mkdir -p $work
+
+# one line for each command: fits, allocated, device, pinned, sent bytes, command
+lines() {
+  { tr '\n' ' ' && echo; } | sed 's/"fits":/\n&/g' | sed -n '/"command":/{
+    s/^"fits":\([a-z]*\).*"peak_allocated_bytes":\([0-9]*\),"device_bytes":\([0-9]*\).*"command":"\([^"]*\)".*/\1 \2 \3 \4/p
+  }'
+}
+figures() { # of estimate: the same three
+  tr '\n' ' ' | sed 's/.*"peak_allocated_bytes":{"lower":[0-9]*,"expected":\([0-9]*\).*"device_bytes":{"lower":[0-9]*,"expected":\([0-9]*\).*"fits":\([a-z]*\).*/\3 \1 \2/'
+}
+typed() { # typed MOST ARGUMENTS...: all commands of an advice, MOST of them spread over all
+  most=$1
+  shift
+  ./vram advise "$@" --json >$work/json
+  lines <$work/json >$work/lines
+  count=$(wc -l <$work/lines)
+  [ "$count" -ge 5 ] && ok || bad "vram advise $*: $count lines"
+  [ "$count" -eq "$(grep -o '"command":' $work/json | wc -l)" ] && ok || bad "vram advise $*: lines are missing"
+  awk -v most="$most" -v all="$count" 'int((NR - 1) * most / all) != int(NR * most / all) || all <= most' $work/lines >$work/some
+  while read -r fits allocated device command; do
+    found=$(eval "./$command" --json 2>&1 | figures)
+    [ "$found" = "$fits $allocated $device" ] && ok || bad "$command: $found, and advise says $fits $allocated $device"
+  done <$work/some
+}
+
+typed 6 lenet5 --train adamw --budget 600MiB --batch 8192 --tries 60
+typed 6 resnet18 --train sgd_momentum --keep-grads --batch 64 --budget 2GiB --tries 60
+typed 4 mlp --infer --batch 512
+typed 6 transformer --train adamw --amp bf16 --devices 4
+
+# none that does not fit is shown as fitting, and the exit status says whether one does
+./vram advise resnet18 --train sgd_momentum --batch 64 --budget 2GiB --tries 60 >$work/text
+[ $? = 0 ] && ok || bad "some fit, and the exit status says no"
+[ "$(grep -c '  does not fit$' $work/text)" = 0 ] && ok || bad "what does not fit stands among what fits"
+./vram advise mlp --train adamw --budget 10MiB --context 1MiB --tries 60 >$work/text
+[ $? = 3 ] && ok || bad "nothing fits, and the exit status does not say so"
+grep -q '  fits$' $work/text && bad "nothing fits, and something is said to fit" || ok
+
+# messages: their device is the budget; what is none is refused
+grep -A 1 '^== qingze' tests/golden/messages.txt | tail -n 1 >$work/message
+./vram advise --message $work/message >$work/text
+grep -q '^cause: full: ' $work/text && ok || bad "--message: no cause"
+./vram advise --message - mlp --train adamw <$work/message >$work/text
+grep -q 'budget 15.7 GiB' $work/text && ok || bad "--message MODEL: $(sed -n 1,12p $work/text)"
+echo "nothing went wrong" >$work/message
+refuse "--message of nothing" "no message of too little memory" ./vram advise --message $work/message
+refuse "no model" "no model" ./vram advise
+refuse "an option of a step alone" "no model: '--amp'" ./vram advise --message $work/message --amp bf16
+refuse "devices and --parallel" "there is '--parallel'" ./vram advise gpt2 --train adamw --parallel ddp=2 --devices 2
+refuse "a GGUF's way" "vram: " ./vram advise nothing_of_that_name --train adamw

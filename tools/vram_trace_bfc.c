@@ -1,0 +1,337 @@
+/* A trace from the log of the BFC allocator (bfc_allocator.cc of TensorFlow and XLA), written with
+   TF_CPP_VMODULE=bfc_allocator=3 or 4. At 4 a free has its address. At 3 it has only its size: then
+   of the blocks of this size that one is freed whose place is taken again first, which is the only
+   one that can be where all others of the size are still needed. */
+#include "vram_trace.h"
+
+typedef enum bfc_said { BFC_ALLOC, BFC_FREE, BFC_REGION } bfc_said;
+
+typedef struct bfc_line { /* what a line says of the allocator that is looked for */
+  uint64_t bytes, address;
+  uint32_t line;
+  uint32_t until; /* of an allocation: the line that takes its place again; of a free: its block */
+  uint32_t same;  /* the next live block of the size; list of all live ones by size */
+  bfc_said what;
+} bfc_line;
+
+typedef struct bfc_place { /* the last block of a place, by ascending address */
+  uint64_t from, to;
+  uint32_t of;
+} bfc_place;
+
+typedef struct bfc_log {
+  trace *t;
+  const char *name;
+  size_t len; /* of name */
+  int has_addresses;
+  bfc_line *line;
+  bfc_place *place;
+  uint32_t n, cap, nplace, place_cap;
+} bfc_log;
+
+static const char in_file[] = "bfc_allocator.cc:", debug[] = "[mem-debug] ";
+
+typedef struct cursor {
+  const char *s, *end;
+} cursor;
+
+static int take(cursor *c, const char *what) {
+  const size_t n = strlen(what);
+  if ((size_t)(c->end - c->s) < n || memcmp(c->s, what, n) != 0)
+    return 0;
+  c->s += n;
+  return 1;
+}
+
+/* A name up to a space or a comma */
+static size_t take_name(cursor *c, const char **name) {
+  *name = c->s;
+  while (c->s < c->end && *c->s != ' ' && *c->s != ',')
+    c->s++;
+  return (size_t)(c->s - *name);
+}
+
+/* decimal, 0x..., (nil); 0: neither */
+static int take_number(cursor *c, uint64_t *to) {
+  const char *const from = c->s;
+  uint64_t v = 0;
+  unsigned base = 10;
+  if (take(c, "(nil)"))
+    return *to = 0, 1;
+  if (take(c, "0x"))
+    base = 16;
+  for (; c->s < c->end; c->s++) {
+    const char k = cmd_lower(*c->s);
+    const unsigned digit = k >= '0' && k <= '9'   ? (unsigned)(k - '0')
+                           : k >= 'a' && k <= 'f' ? (unsigned)(k - 'a') + 10
+                                                  : 99;
+    if (digit >= base)
+      break;
+    if (v > ((uint64_t)INT64_MAX - digit) / base)
+      return 0;
+    v = v * base + digit;
+  }
+  *to = v;
+  return c->s > from;
+}
+
+/* What follows "bfc_allocator.cc:NNN] " in the next line that has it; 0: there is none. */
+static int next_said(const char **at, const char *end, uint32_t *line, cursor *c) {
+  while (*at < end) {
+    const char *to = (const char *)memchr(*at, '\n', (size_t)(end - *at)), *s;
+    const char *const from = *at;
+    to = to ? to : end;
+    *at = to < end ? to + 1 : end;
+    ++*line;
+    for (s = from; s + sizeof in_file <= to; s++) {
+      uint64_t where;
+      if (*s != *in_file || memcmp(s, in_file, sizeof in_file - 1) != 0)
+        continue;
+      c->s = s + sizeof in_file - 1;
+      c->end = to - (to > s && to[-1] == '\r');
+      if (take_number(c, &where) && take(c, "] "))
+        return 1;
+    }
+  }
+  return 0;
+}
+
+/* "AllocateRaw NAME  BYTES ADDRESS", of what was allocated */
+static int is_alloc(cursor *c, const char **name, size_t *len, uint64_t *bytes, uint64_t *address) {
+  if (!take(c, "AllocateRaw "))
+    return 0;
+  *len = take_name(c, name);
+  return take(c, "  ") && take_number(c, bytes) && take(c, " ") && take_number(c, address);
+}
+
+/* The allocator whose log it is, and whether its frees have addresses. */
+static int find_allocator(bfc_log *b, const char *text, size_t len, int64_t device) {
+  const char *at = text;
+  char wanted[32];
+  uint32_t line = 0;
+  cursor c;
+  snprintf(wanted, sizeof wanted, "GPU_%d_bfc", (int)device);
+  while (next_said(&at, text + len, &line, &c)) {
+    const char *name;
+    size_t n;
+    uint64_t bytes, address;
+    if (take(&c, debug)) {
+      b->has_addresses |= take(&c, "DeallocateRaw,");
+      continue;
+    }
+    if (!is_alloc(&c, &name, &n, &bytes, &address))
+      continue;
+    if (device >= 0 ? n == strlen(wanted) && !memcmp(name, wanted, n)
+                    : !b->len || (n > 4 && !memcmp(name, "GPU_", 4) && memcmp(b->name, "GPU_", 4)))
+      b->name = name, b->len = n;
+  }
+  if (b->len)
+    return FITS;
+  return trace_bad(b->t, 1,
+                   device < 0 ? "a log without an allocation: TF_CPP_VMODULE=bfc_allocator=3 or 4 "
+                                "writes them"
+                              : "no allocation of this allocator:",
+                   device < 0 ? NULL : wanted, device < 0 ? 0 : strlen(wanted));
+}
+
+static int log_add(bfc_log *b, bfc_said what, uint32_t line, uint64_t bytes, uint64_t address) {
+  bfc_line *l;
+  if (b->n == b->cap) {
+    const uint32_t cap = b->cap ? 2 * b->cap : 1024;
+    l = (bfc_line *)realloc(b->line, cap * sizeof *l);
+    if (!l)
+      return b->t->status = cmd_no_memory();
+    b->line = l;
+    b->cap = cap;
+  }
+  if (bytes > (uint64_t)INT64_MAX / 4)
+    return trace_bad(b->t, line, "more bytes than any device has", NULL, 0);
+  l = b->line + b->n++;
+  memset(l, 0, sizeof *l);
+  l->what = what;
+  l->line = line;
+  l->bytes = bytes;
+  l->address = address;
+  l->until = l->same = UINT32_MAX;
+  return FITS;
+}
+
+static int is_own(const bfc_log *b, const char *name, size_t len) {
+  return len == b->len && !memcmp(name, b->name, len);
+}
+
+static int read_lines(bfc_log *b, const char *text, size_t len) {
+  const char *at = text, *name;
+  uint32_t line = 0;
+  int grows = 0; /* it is this allocator that asks for a region */
+  size_t n;
+  uint64_t bytes, address;
+  cursor c;
+  while (!b->t->status && next_said(&at, text + len, &line, &c)) {
+    cursor again = c;
+    if (is_alloc(&again, &name, &n, &bytes, &address)) {
+      if (is_own(b, name, n))
+        log_add(b, BFC_ALLOC, line, bytes, address);
+      continue;
+    }
+    again = c;
+    if (take(&again, "Extending allocation by ")) {
+      const char *s = again.end;
+      while (s > again.s && s[-1] != ' ')
+        s--;
+      n = (size_t)(again.end - s);
+      grows = is_own(b, s, n && again.end[-1] == '.' ? n - 1 : n);
+      continue;
+    }
+    if (take(&again, "Allocated memory at ")) {
+      uint64_t to;
+      if (grows && take_number(&again, &address) && take(&again, " to ") &&
+          take_number(&again, &to) && to > address)
+        log_add(b, BFC_REGION, line, to - address, address);
+      continue;
+    }
+    if (take(&again, b->has_addresses ? "[mem-debug] DeallocateRaw," : "DeallocateRaw ")) {
+      n = take_name(&again, &name);
+      address = 0;
+      if (is_own(b, name, n) && again.s++ < again.end && take_number(&again, &bytes) &&
+          (!b->has_addresses || (take(&again, ",") && take_number(&again, &address))))
+        log_add(b, BFC_FREE, line, bytes, address);
+    }
+  }
+  return b->t->status;
+}
+
+/* ---- which block a free without an address means ---- */
+
+/* Block i takes its place: those that had a part of it are gone by then. */
+static int take_place(bfc_log *b, uint32_t i) {
+  const bfc_line *const l = b->line + i;
+  const uint64_t from = l->address, to = from + (l->bytes ? (l->bytes + 255) / 256 * 256 : 256);
+  uint32_t low = 0, high = b->nplace, end;
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (b->place[middle].to <= from)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (end = low; end < b->nplace && b->place[end].from < to; end++)
+    b->line[b->place[end].of].until = i;
+  if (end == low) {
+    if (b->nplace == b->place_cap) {
+      const uint32_t cap = b->place_cap ? 2 * b->place_cap : 256;
+      bfc_place *const bigger = (bfc_place *)realloc(b->place, cap * sizeof *bigger);
+      if (!bigger)
+        return b->t->status = cmd_no_memory();
+      b->place = bigger;
+      b->place_cap = cap;
+    }
+    memmove(b->place + low + 1, b->place + low, (b->nplace - low) * sizeof *b->place);
+    b->nplace++;
+  } else {
+    memmove(b->place + low + 1, b->place + end, (b->nplace - end) * sizeof *b->place);
+    b->nplace -= end - low - 1;
+  }
+  b->place[low].from = from;
+  b->place[low].to = to;
+  b->place[low].of = i;
+  return FITS;
+}
+
+/* For each free its block, in `until`. */
+static int resolve(bfc_log *b) {
+  trace sizes; /* of it only the table of keys: a size, and the first live block of it */
+  uint32_t i;
+  for (i = 0; i < b->n; i++)
+    if (b->line[i].what == BFC_ALLOC && b->line[i].address && take_place(b, i))
+      return b->t->status;
+  memset(&sizes, 0, sizeof sizes);
+  for (i = 0; i < b->n && !b->t->status; i++) {
+    bfc_line *const l = b->line + i;
+    trace_key *k;
+    if (l->what == BFC_REGION || (l->what == BFC_ALLOC && !l->address))
+      continue;
+    k = trace_find(&sizes, l->bytes, BY_ID);
+    if (!k) {
+      b->t->status = sizes.status;
+      break;
+    }
+    if (!k->used) {
+      sizes.nkey++;
+      k->used = 1;
+      k->id = UINT32_MAX;
+    }
+    if (l->what == BFC_ALLOC) {
+      l->same = (uint32_t)k->id;
+      k->id = i;
+    } else {
+      uint32_t at = (uint32_t)k->id, before = UINT32_MAX, found = UINT32_MAX, found_before = 0;
+      for (; at != UINT32_MAX; before = at, at = b->line[at].same)
+        if (found == UINT32_MAX || b->line[at].until < b->line[found].until)
+          found = at, found_before = before;
+      l->until = found;
+      if (found == UINT32_MAX)
+        continue;
+      if (found_before == UINT32_MAX)
+        k->id = b->line[found].same;
+      else
+        b->line[found_before].same = b->line[found].same;
+    }
+  }
+  free(sizes.key);
+  return b->t->status;
+}
+
+/* ---- events ---- */
+
+static int add_events(bfc_log *b) {
+  uint32_t i;
+  for (i = 0; i < b->n && !b->t->status; i++) {
+    const bfc_line *const l = b->line + i;
+    uint64_t key = b->has_addresses ? l->address : i;
+    trace_note note;
+    vram_event e;
+    memset(&note, 0, sizeof note);
+    memset(&e, 0, sizeof e);
+    note.line = l->line;
+    e.category = VRAM_CATEGORY_OTHER;
+    e.bytes = l->bytes;
+    e.address = l->address;
+    if (l->what == BFC_REGION)
+      e.action = VRAM_ACTION_SEGMENT_ALLOC;
+    else if (l->what == BFC_ALLOC) {
+      if (!l->bytes)
+        continue; /* nothing is allocated */
+      e.action = VRAM_ACTION_ALLOC;
+      e.kind = l->address ? 0 : FAILED;
+      if (!l->address)
+        key = UINT64_C(1) << 62 | i;
+    } else {
+      if (!b->has_addresses && l->until == UINT32_MAX) {
+        b->t->unmatched++;
+        continue;
+      }
+      e.action = VRAM_ACTION_FREE;
+      e.bytes = 0;
+      if (!b->has_addresses)
+        key = l->until;
+    }
+    b->t->has_addresses |= e.action == VRAM_ACTION_ALLOC;
+    trace_add(b->t, &e, &note, key, b->has_addresses ? BY_ADDRESS : BY_ID);
+  }
+  return b->t->status ? b->t->status : trace_order(b->t);
+}
+
+int trace_read_bfc(trace *t, const char *text, size_t len, int64_t device) {
+  bfc_log b;
+  memset(&b, 0, sizeof b);
+  b.name = "";
+  b.t = t;
+  t->is_bfc = 1;
+  if (!find_allocator(&b, text, len, device) && !read_lines(&b, text, len) &&
+      (b.has_addresses || !resolve(&b)))
+    add_events(&b);
+  free(b.line);
+  free(b.place);
+  return t->status;
+}
