@@ -148,6 +148,8 @@ int strncmp(const char *a, const char *b, size_t n) {
 
 int strcmp(const char *a, const char *b) { return strncmp(a, b, SIZE_MAX); }
 
+char *strcpy(char *to, const char *from) { return (char *)memcpy(to, from, strlen(from) + 1); }
+
 char *strchr(const char *s, int c) {
   for (; *s != (char)c; s++)
     if (!*s)
