@@ -324,7 +324,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 LIBDIR ?= $(PREFIX)/lib
 # where `vram run` looks for it
-PRELOADDIR ?= $(dir $(BINDIR))lib/vram
+PRELOADDIR ?= $(BINDIR)/../lib/vram
 MANDIR ?= $(DATADIR)/man
 DOCDIR ?= $(DATADIR)/doc/vram
 PKGCONFIGDIR ?= $(DATADIR)/pkgconfig

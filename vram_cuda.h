@@ -1,4 +1,4 @@
-/* vram_cuda.h - v0.2 - where the memory of a CUDA program goes
+/* vram_cuda.h - v0.3 - where the memory of a CUDA program goes
    public domain or MIT-0, at your choice: see the end of vram.h, which this file needs beside it
 
    Do this:

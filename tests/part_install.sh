@@ -296,7 +296,7 @@ same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
-vram : arena convert diff emit estimate fit help list plan replay run watch
+vram : advise arena convert diff emit estimate fit help list plan replay run watch
 vram help p: parallel plan
 vram estimate --am: --amp
 vram estimate --amp : bf16 fp16
@@ -335,7 +335,7 @@ vram emit --format i1: i16
 vram emit lenet: lenet5
 vram diff lenet: lenet5
 vram diff --tol: --tolerance
-vram replay --policy b: best both
+vram replay --policy b: best bfc both
 vram replay --alloc: --alloc-conf
 vram replay tests/consumer/C: tests/consumer/CMakeLists.txt
 vram list g: gpus

@@ -106,5 +106,5 @@ else ok; fi
 
 # D. the cost of the declarations: preprocessed lines, system headers included
 lines=$(printf '#include "vram.h"\n' | $gcc -std=c99 -I. -E -P -x c - | wc -l)
-if [ "$lines" -le 1900 ]; then ok; else bad "declarations preprocess to $lines lines"; fi
+if [ "$lines" -le 2000 ]; then ok; else bad "declarations preprocess to $lines lines"; fi
 echo "declarations: $lines preprocessed lines"

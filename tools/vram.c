@@ -212,7 +212,7 @@ int main(int argc, char **argv) {
   int status;
   cmd_files_forget();
   cmd_units = VRAM_UNITS_IEC;
-  if (IS_TERMINAL(stdout) && !IS_DUMB && (!getenv("NO_COLOR") || !*getenv("NO_COLOR")))
+  if (IS_TERMINAL(stdout) && !cmd_is_dumb() && (!getenv("NO_COLOR") || !*getenv("NO_COLOR")))
     cmd_bold = "\033[1m", cmd_dim = "\033[2m", cmd_plain = "\033[0m";
   status = run(argc, argv);
   if (!ferror(stdout)) /* else it says why that write failed */

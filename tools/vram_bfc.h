@@ -29,7 +29,7 @@ typedef struct bfc {
   int garbage_collection, no_memory;
 } bfc;
 
-enum { BFC_NONE = UINT32_MAX };
+#define BFC_NONE UINT32_MAX
 
 /* limit: of all regions; preallocate: the first region is all of it. */
 void bfc_begin(bfc *b, uint64_t limit, int preallocate, int garbage_collection);

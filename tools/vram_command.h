@@ -18,8 +18,6 @@
 #else
 #define IS_TERMINAL(f) 0
 #endif
-/* a terminal that takes no more than lines */
-#define IS_DUMB (!getenv("TERM") || !strcmp(getenv("TERM"), "dumb"))
 
 #ifdef __GNUC__
 #define CMD_FORMAT __attribute__((format(printf, 1, 2)))
@@ -79,6 +77,8 @@ int cmd_no_memory(void);
 
 /* ---- what takes its time ---- */
 
+/* 1: TERM says that the terminal takes no more than lines, or nothing. */
+int cmd_is_dumb(void);
 /* From the second second on a terminal is told: `what`, seconds, of how many (0: not known). */
 void cmd_progress(const char *what, uint64_t most);
 /* The line goes: before anything is printed. One inside another: with the outer one. */

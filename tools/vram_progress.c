@@ -52,9 +52,14 @@ static void tick(int number) {
   errno = keep;
 }
 
+int cmd_is_dumb(void) {
+  const char *term = getenv("TERM");
+  return !term || !strcmp(term, "dumb");
+}
+
 void cmd_progress(const char *what, uint64_t most) {
   struct sigaction action;
-  if (!IS_TERMINAL(stderr) || IS_DUMB)
+  if (!IS_TERMINAL(stderr) || cmd_is_dumb())
     return;
   if (doing) {
     doing_depth++;
@@ -154,6 +159,11 @@ void cmd_interrupts(const char *command) { (void)command; }
 void cmd_half(const char *path, const char *gone) { (void)path, (void)gone; }
 void cmd_stoppable(void) {}
 int cmd_stopped(void) { return 0; }
+int cmd_is_dumb(void) {
+  const char *term = getenv("TERM");
+  return !term || !strcmp(term, "dumb");
+}
+
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}
 void cmd_progress_over(void) {}

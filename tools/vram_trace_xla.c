@@ -65,11 +65,12 @@ static int add_values(trace *t, const xla_program *x) {
   if (!moment)
     return t->status = cmd_no_memory();
   for (i = 0; i < x->nvalue; i++) {
-    moment[2 * i].time = x->value[i].begin;
-    moment[2 * i + 1].time = x->value[i].end;
-    moment[2 * i].value = moment[2 * i + 1].value = i;
-    moment[2 * i].is_alloc = 1;
-    moment[2 * i + 1].is_alloc = 0;
+    xla_moment *const begin = moment + 2 * (size_t)i, *const end = begin + 1;
+    begin->time = x->value[i].begin;
+    end->time = x->value[i].end;
+    begin->value = end->value = i;
+    begin->is_alloc = 1;
+    end->is_alloc = 0;
   }
   if (x->nvalue)
     qsort(moment, 2 * (size_t)x->nvalue, sizeof *moment, by_time);

@@ -292,7 +292,8 @@ int watch_command(int argc, char **argv) {
       return USAGE;
   status = watch_open(&s) ? FITS : OTHER;
   if (status == FITS)
-    status = s.json || s.once || !IS_TERMINAL(stdout) || IS_DUMB ? watch_run(&s) : watch_screen(&s);
+    status = s.json || s.once || !IS_TERMINAL(stdout) || cmd_is_dumb() ? watch_run(&s)
+                                                                       : watch_screen(&s);
   if (status != FITS && *s.error) {
     watch_clear(&s);
     if (s.json)

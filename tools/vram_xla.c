@@ -260,7 +260,8 @@ static int read_ranges(xla_program *x, xla_book *b, const char *text, size_t len
     said->end++; /* the last moment is one */
     x->moments = said->end > x->moments ? said->end : x->moments;
   }
-  qsort(b->said, b->n, b->n ? sizeof *b->said : 1, by_said);
+  if (b->n)
+    qsort(b->said, b->n, sizeof *b->said, by_said);
   return 1;
 }
 
@@ -337,7 +338,7 @@ static int read_beside(xla_program *x, int k) {
     return 0;
   }
   memcpy(path, x->path, n - own);
-  strcpy(path + n - own, beside[k]);
+  memcpy(path + n - own, beside[k], strlen(beside[k]) + 1);
   status = cmd_try_read(path, x->text + k, x->len + k);
   if (status && status != CMD_ABSENT)
     x->status = status;

@@ -658,7 +658,7 @@ VRAM_API vram_result vram_advise(const char *text, uint64_t len, const vram_advi
   a->text = text;
   a->len = len;
   a->to = to;
-  a->most = o->most ? o->most : VRAM__ADVISE_PLAYS;
+  a->most = o->most ? o->most : (uint32_t)VRAM__ADVISE_PLAYS;
   r = vram__advise_all(a, err);
   for (i = 0; i < VRAM__ADVISE_THREADS; i++)
     for (k = 0; k < VRAM__PIECES; k++)

@@ -488,13 +488,13 @@ enum { VRAM__CHANGE_ROWS = sizeof vram__change_rows / sizeof *vram__change_rows 
 
 VRAM__FN uint32_t vram__change_count(const vram_graph *g) {
   const uint32_t n = VRAM__CHANGE_ROWS + (g->ndim ? g->ndim - 1 : 0);
-  return n < VRAM__CHANGES ? n : VRAM__CHANGES;
+  return n < VRAM__CHANGES ? n : (uint32_t)VRAM__CHANGES;
 }
 
 VRAM__FN const vram__change_row *vram__change_at(const vram_graph *g, uint32_t i, int64_t *arg) {
   (void)g;
   if (i >= VRAM__CHANGE_ROWS) {
-    *arg = (int64_t)(i - VRAM__CHANGE_ROWS + 1);
+    *arg = (int64_t)i - (int64_t)VRAM__CHANGE_ROWS + 1;
     return &vram__change_dim_row;
   }
   *arg = vram__change_rows[i].arg;

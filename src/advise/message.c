@@ -102,7 +102,7 @@ static uint64_t vram__message_spaces(const vram__message_text *t, uint64_t at) {
 static uint32_t vram__message_unit(const vram__message_text *t, uint64_t *at) {
   static const char letters[] = "KMGT";
   const uint64_t start = vram__message_spaces(t, *at);
-  uint64_t end = start;
+  uint64_t end;
   uint32_t i = 0;
   if (start < t->len) {
     while (i < 4 && t->s[start] != letters[i])
@@ -184,7 +184,9 @@ static uint64_t vram__message_match(const vram__message_text *t, uint64_t at, co
 /* Does something begin here, and not in the middle of a word or number? */
 static int vram__message_begins(const vram__message_text *t, uint64_t at) {
   const char c = t->s[at];
-  const char before = at ? t->s[at - 1] : ' ';
+  char before = ' ';
+  if (at)
+    before = t->s[at - 1];
   return (!vram__digit(c) && !vram__name_start(c)) ||
          (!vram__digit(before) && !vram__name_start(before) && before != '.');
 }

@@ -1,4 +1,4 @@
-/* vram.h - v0.2 - bytes of neural networks: at compile time, before a run and during it
+/* vram.h - v0.3 - bytes of neural networks: at compile time, before a run and during it
    public domain or MIT-0, at your choice: see the end of this file
 
    Do this:

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&bfc, 0, sizeof bfc);
     bfc.total_bytes = r.options.total_bytes;
     bfc.conf = choice & 2 ? "preallocate:True" : choice & 4 ? "garbage_collection:True" : NULL;
-    bfc.csv = choice & 1;
+    bfc.csv = (choice & 1) != 0;
     status = bfc_replay(&bfc, &t);
     MUST(status == FITS || status == TOO_LARGE);
   }
