@@ -2,9 +2,12 @@
    written by a signal, so that nothing has to ask what time it is. */
 #include "vram_command.h"
 
+#if defined(__unix__) || defined(__APPLE__)
 #include <signal.h>
-
 static volatile sig_atomic_t is_stopped;
+#else
+static volatile int is_stopped;
+#endif
 static int is_guest;
 
 int cmd_is_guest(void) { return is_guest; }
