@@ -56,6 +56,7 @@ share/doc/vram/CONTRIBUTING.md
 share/doc/vram/LICENSE
 share/doc/vram/README.md
 $(ls docs/*.md examples/*.* | sed 's:^:share/doc/vram/:')
+$(awk -f tests/links.awk *.md docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p' | sort -u | grep -e ^tests/ -e ^src/ | sed 's:^:share/doc/vram/:')
 share/fish/vendor_completions.d/vram-checkpoint.fish
 share/fish/vendor_completions.d/vram-export.fish
 share/fish/vendor_completions.d/vram-measure.fish
@@ -85,6 +86,10 @@ find "$tree" -newer "$work/before" >"$work/found"
 same "make install leaves the tree alone" /dev/null "$work/found"
 find "$stage" -type f ! -path '*/bin/vram' ! -path '*/lib/*' -exec grep -l '@[A-Z]*@' {} + >"$work/found"
 same "every @NAME@ is filled in" /dev/null "$work/found"
+(cd "$stage/opt/R&D tools/share/doc/vram" && awk -f "$tree/tests/links.awk" *.md docs/*.md |
+  sed -n -e 's/#.*//' -e 's/^link //p' | while read -r place target; do
+  [ -e "$target" ] || echo "$place $target"; done) >"$work/found"
+same "links (>) of installed documents to what is not installed" /dev/null "$work/found"
 cell "make uninstall" staged uninstall
 cell "make uninstall once more" staged uninstall
 find "$stage" -type f -o -type d -name vram >"$work/found"
