@@ -3,14 +3,14 @@
 #  1  estimate  what a training step takes, and whether it fits
 #  2  fit       the largest batch
 #  3  plan      what to compute again, to train in less
-#  4  parallel  many devices
-#  5  gguf      a GGUF file, and its context
-#  6  replay    a recorded run, played again and beside the prediction
-#  7  run       who loses memory in a program that runs
-#  8  watch     devices, and the processes on them
-#  9  emit      firmware: flash, SRAM and offsets as C constants
-# 10  gate      a gate for CI
-# 11  advise    what to change so that it fits
+#  4  advise    what to change so that it fits
+#  5  parallel  many devices
+#  6  gguf      a GGUF file, and its context
+#  7  replay    a recorded run, played again and beside the prediction
+#  8  run       who loses memory in a program that runs
+#  9  watch     devices, and the processes on them
+# 10  emit      firmware: flash, SRAM and offsets as C constants
+# 11  gate      a gate for CI
 #
 # What each part of vram does, with its real output: five minutes to read, a few seconds to run.
 # `sh examples/tour.sh` shows all parts, `--part N` one (its number or word). It works from any
@@ -130,6 +130,24 @@ END
   show "vram plan resnet50 --batch 256 --train adamw --gpu rtx3060 --torch"
 fi
 
+if part advise; then
+  cat <<'END'
+When a step does not fit there are many things to change, and each costs
+something else. They are played instead of tried, alone and together, the
+cheapest first; of an out-of-memory message the cause is said.
+END
+  show "vram advise resnet50 --train sgd_momentum --batch 64 --gpu rtx2060 --top 2 | head -19"
+  cat >oom.txt <<'END'
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 226.00 MiB. GPU 0
+has a total capacity of 15.70 GiB of which 210.38 MiB is free. Including
+non-PyTorch memory, this process has 15.48 GiB memory in use. Of the allocated
+memory 14.81 GiB is allocated by PyTorch, and 336.73 MiB is reserved by PyTorch
+but unallocated.
+END
+  show "cat oom.txt"
+  show "vram advise --message oom.txt | head -6"
+fi
+
 if part parallel; then
   cat <<'END'
 With many devices it is the fullest rank that decides, and ways to divide the
@@ -235,17 +253,6 @@ A change that makes a model too large should be found by CI, not by who runs it
 next. An exit status and JSON are all that this takes: a page of shell, no GPU.
 END
   show "sh examples/ci_gate.sh resnet50 2GiB"
-fi
-
-if part advise; then
-  cat <<'END'
-When a step does not fit there are many things to change, and each costs
-something else. They are played instead of tried, alone and together, and sorted
-by what they save for what they cost.
-END
-  if vram help advise >/dev/null 2>&1; then
-    show "vram advise gpt2_xl --train adamw --gpu rtx4090"
-  else printf '\n(this vram has no advise)\n'; fi
 fi
 
 if [ -z "$wanted" ]; then

@@ -753,6 +753,8 @@ static int read_sides(diff *d) {
     s->path = d->path[i];
     status = model_read(s->path, &own, bytes + i, len + i);
     if (!status)
+      status = trace_unpack(s->path, bytes + i, len + i);
+    if (!status)
       status = trace_begin(&s->t, s->path, len[i]);
     if (!status)
       model[i] = trace_kind(bytes[i], len[i]) == NOTHING ||
