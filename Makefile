@@ -372,8 +372,12 @@ PYTHON_TOOLS = export measure checkpoint
 PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
 EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
+# what the documents lead to and is neither of these
+LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
+  $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))
 
 install: vram
+	$(if $(strip $(foreach c,| ' " \ ` $$,$(findstring $(c),$(PREFIX)))),$(error PREFIX has one of | ' " \ ` $$, which no path here can have))
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man7" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
@@ -393,6 +397,8 @@ install: vram
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
 	umask 022 && for f in $(EXAMPLES); do \
 	  sed 's|#include "\.\./|#include "|' $$f >"$(DESTDIR)$(DOCDIR)/$$f" || exit; done
+	for f in $(LINKED); do $(INSTALL) -d "$(DESTDIR)$(DOCDIR)/$${f%/*}" && \
+	  $(INSTALL) -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit; done
 	$(INSTALL) -d "$(DESTDIR)$(PYTHONDIR)"
 	$(INSTALL) -m 644 $(PYTHON_FILES) "$(DESTDIR)$(PYTHONDIR)"
 	umask 022 && for t in $(PYTHON_TOOLS); do \
@@ -406,7 +412,8 @@ uninstall:
 	rm -f $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") "$(DESTDIR)$(ZSHCOMPDIR)/_vram" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
 	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(PRELOADDIR)/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
-	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	for f in $(PAGES) docs/*.md $(EXAMPLES) $(LINKED); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	! cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null || for f in $(LINKED); do rmdir -p $${f%/*} 2>/dev/null || true; done
 	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
 	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
 	for p in $(notdir $(HELP_PAGES)); do rm -f "$(DESTDIR)$(MANDIR)/man$${p##*.}/$$p"; done
