@@ -43,7 +43,7 @@ vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a $(HELP_PAGES)
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
 	$(SAY) "  $<"
-	$(Q)$(TOOL_FLAGS) $(if $(filter $@,$(LIBRARY)),-fPIC) $(if $(filter vram_impl,$*),$(if $(STRICT),$(WARN))) -Ibuild -c $< -o $@
+	$(Q)$(TOOL_FLAGS) -fPIC $(if $(filter $@,$(LIBRARY)),,-fvisibility=hidden) $(if $(filter vram_impl,$*),$(if $(STRICT),$(WARN))) -Ibuild -c $< -o $@
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
@@ -52,6 +52,20 @@ $(patsubst tools/%.c,build/tool/%.o,$(wildcard tools/vram_run*.c)): tools/preloa
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool
 	@echo '$(subst ','"'"',$(TOOL_FLAGS))' | cmp -s - $@ || echo '$(subst ','"'"',$(TOOL_FLAGS))' >$@
+
+# the Python package: its files, the library that it calls, the tools for PyTorch; pyproject.toml's backend packs it
+PYTHON_LIBRARY = build/package/vram/libvram_command.so
+python: $(PYTHON_LIBRARY) | $(PRELOAD)
+	$(Q)rm -f build/package/vram/*.py && cp $(wildcard tools/python/vram/*.py) tools/python/vram/py.typed $(PRELOAD) build/package/vram
+	$(Q)echo '__version__ = "$(VERSION)"' >build/package/vram/_version.py
+	$(Q)rm -rf build/package/vram/torch_tools && mkdir build/package/vram/torch_tools && cp $(PYTHON_FILES) build/package/vram/torch_tools
+# build/wheel: a wheel for this kind of machine, and the sources
+wheel:
+	@$(or $(PYTHON),python3) tools/python/backend.py build/wheel
+$(PYTHON_LIBRARY): tools/python/guest.c $(TOOL:%=build/tool/%.o)
+	@mkdir -p $(@D)
+	$(SAY) "  $@"
+	$(Q)$(TOOL_FLAGS) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $< $(TOOL:%=build/tool/%.o) $(LIBDL)
 
 # vram.h and vram_cuda.h for programs, and libraries, that do not make the implementation themselves
 libvram.a: $(LIBRARY)
@@ -68,6 +82,34 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 	$(Q)$(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(filter-out -O%,$(CFLAGS)) -O2 -fPIC -shared \
 	  -fvisibility=hidden -fexceptions -ftls-model=initial-exec -ffunction-sections -fdata-sections \
 	  -Wl,--gc-sections,-z,now $(LDFLAGS) -o $@ $(PRELOAD_C) $(LIBDL)
+
+# the command as WebAssembly: a page that needs no network, and a module for node and browsers
+WASM_CC = clang
+WASM_LD = wasm-ld
+WASM_O = -Oz
+WEB = build/web
+WASM_FLAGS = -target wasm32 -nostdlibinc -mbulk-memory -Itools/web/libc -Ibuild -std=c99 $(WASM_O)
+WASM_OBJECTS = $(TOOL:%=$(WEB)/%.o) $(WEB)/libc.o $(WEB)/print.o
+web: $(WEB)/vram.html
+$(WEB)/vram.html: $(WEB)/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.ts \
+  $(wildcard tools/web/page.*) $(MODELS:%=examples/models/%.vram)
+	@sh tools/web/build.sh $< $(@D)
+	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.ts"
+$(WEB)/vram.wasm: $(WASM_OBJECTS)
+	$(Q)$(WASM_LD) --no-entry --stack-first -z stack-size=4194304 --gc-sections -O2 --strip-all \
+	  --export=__heap_base --export=__global_base -o $@ $^
+$(WEB)/%.o: tools/%.c
+	$(SAY) "  $< for the web"
+	@mkdir -p $(@D)
+	$(Q)$(WASM_CC) $(WASM_FLAGS) -c $< -o $@
+$(WEB)/%.o: tools/web/%.c
+	@mkdir -p $(@D)
+	$(Q)$(WASM_CC) $(WASM_FLAGS) -fno-builtin -Wall -Wextra -Wconversion -c $< -o $@
+$(WASM_OBJECTS): $(wildcard tools/web/libc/*.h)
+$(patsubst %,$(WEB)/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
+$(WEB)/vram_impl.o: vram.h
+$(WEB)/vram_names.o: build/models.h
+$(patsubst tools/%.c,$(WEB)/%.o,$(wildcard tools/vram_run*.c)): tools/preload.h vram_cuda.h
 
 # the library is made from its parts: edit those; several makes at a time may find it older
 PACK = mkdir -p build; new=build/$(@F).$$$$; sh src/pack.sh $(1) >$$new && mv $$new $@
@@ -106,8 +148,11 @@ help:
 	@echo "make tour.svg  the one that moves (Python; fetches termtosvg)"
 	@echo "make coverage  lines and branches of vram.h that the tests reach"
 	@echo "make format    clang-format everything"
+	@echo "make web       build/web/vram.html, a page that needs no network, and build/web/vram.mjs, a module"
 	@echo "make install   headers, library, command, exporter, manual pages, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
+	@echo "make python    build/package: the Python package vram, for PYTHONPATH (pip install . has it, too)"
+	@echo "make wheel     build/wheel: the same as a wheel for this kind of machine, and its sources"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make deb       packages of Debian, in build/deb (make deb-source: what dpkg-buildpackage takes)"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
@@ -121,7 +166,7 @@ CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
 TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
   emit pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
-  replay diff lines tiny preload
+  replay diff lines tiny preload web python
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -341,8 +386,12 @@ PYTHON_TOOLS = export measure checkpoint
 PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
 EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
+# what the documents lead to and is neither of these
+LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
+  $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))
 
 install: vram
+	$(if $(strip $(foreach c,| ' " \ ` $$,$(findstring $(c),$(PREFIX)))),$(error PREFIX has one of | ' " \ ` $$, which no path here can have))
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man7" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
@@ -362,6 +411,8 @@ install: vram
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
 	umask 022 && for f in $(EXAMPLES); do \
 	  sed 's|#include "\.\./|#include "|' $$f >"$(DESTDIR)$(DOCDIR)/$$f" || exit; done
+	for f in $(LINKED); do $(INSTALL) -d "$(DESTDIR)$(DOCDIR)/$${f%/*}" && \
+	  $(INSTALL) -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit; done
 	$(INSTALL) -d "$(DESTDIR)$(PYTHONDIR)"
 	$(INSTALL) -m 644 $(PYTHON_FILES) "$(DESTDIR)$(PYTHONDIR)"
 	umask 022 && for t in $(PYTHON_TOOLS); do \
@@ -375,7 +426,8 @@ uninstall:
 	rm -f $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") "$(DESTDIR)$(ZSHCOMPDIR)/_vram" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
 	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(PRELOADDIR)/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
-	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	for f in $(PAGES) docs/*.md $(EXAMPLES) $(LINKED); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	! cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null || for f in $(LINKED); do rmdir -p $${f%/*} 2>/dev/null || true; done
 	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
 	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
 	for p in $(notdir $(HELP_PAGES)); do rm -f "$(DESTDIR)$(MANDIR)/man$${p##*.}/$$p"; done
@@ -399,6 +451,6 @@ deb: deb-source
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
-.PHONY: all help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format install uninstall \
-  dist deb-source deb clean FORCE
+.PHONY: all web python wheel help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format \
+  install uninstall dist deb-source deb clean FORCE
 .SECONDARY:

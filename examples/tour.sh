@@ -3,14 +3,14 @@
 #  1  estimate  what a training step takes, and whether it fits
 #  2  fit       the largest batch
 #  3  plan      what to compute again, to train in less
-#  4  parallel  many devices
-#  5  gguf      a GGUF file, and its context
-#  6  replay    a recorded run, played again and beside the prediction
-#  7  run       who loses memory in a program that runs
-#  8  watch     devices, and the processes on them
-#  9  emit      firmware: flash, SRAM and offsets as C constants
-# 10  gate      a gate for CI
-# 11  advise    what to change so that it fits
+#  4  advise    what to change so that it fits
+#  5  parallel  many devices
+#  6  gguf      a GGUF file, and its context
+#  7  replay    a recorded run, played again and beside the prediction
+#  8  run       who loses memory in a program that runs
+#  9  watch     devices, and the processes on them
+# 10  emit      firmware: flash, SRAM and offsets as C constants
+# 11  gate      a gate for CI
 #
 # What each part of vram does, with its real output: five minutes to read, a few seconds to run.
 # `sh examples/tour.sh` shows all parts, `--part N` one (its number or word). It works from any
@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
       shift
       wanted=$1 ;;
     esac
-    parts | awk -v p="$wanted" '$1 == p || $2 == p { found = 1 } END { exit !found }' ||
+    parts | awk -v p="$wanted" '$1 "" == p || $2 == p { found = 1 } END { exit !found }' ||
       fail "no part '$wanted' (expected a number or a word of --list)" ;;
   -h | --help)
     echo "sh examples/tour.sh [--part N] [--list]     what each part of vram does, with its output"
@@ -52,14 +52,15 @@ done
 
 # ---- where it runs: a folder of its own, with the tree in it
 
-tree=$(cd "$(dirname "$tour")/.." && pwd)
+tree=$(CDPATH= cd -- "$(dirname "$tour")/.." && pwd)
 if [ -n "$VRAM" ]; then
   found=$(command -v "$VRAM") || fail "VRAM=$VRAM is no command" 1
 elif [ -x "$tree/vram" ]; then found=$tree/vram
 else found=$(command -v vram) || fail "there is no ./vram yet: make builds it" 1; fi
 case $found in /*) ;; *) found=$PWD/$found ;; esac
 unset VRAM
-work=$(mktemp -d "${TMPDIR:-/tmp}/vram-tour.XXXXXX") || fail "no temporary folder (TMPDIR names one)" 1
+work=$(mktemp -d "${TMPDIR:-/tmp}/vram-tour.XXXXXX") && work=$(CDPATH= cd -- "$work" && pwd) ||
+  fail "no temporary folder (TMPDIR names one)" 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -67,7 +68,7 @@ mkdir "$work/bin" && cd "$work" || exit 1
 for f in examples tests; do
   if [ -d "$tree/$f" ]; then ln -s "$tree/$f" "$f"; fi
 done
-printf '#!/bin/sh\nexec "%s" "$@"\n' "$found" >bin/vram && chmod +x bin/vram
+ln -s "$found" bin/vram
 PATH=$work/bin:$PATH
 cc=${CC:-cc}
 
@@ -98,7 +99,7 @@ has_file() { # has_file FILE: else says so
   return 1
 }
 has_cc() { # has_cc FOR WHAT: else says so
-  command -v "$cc" >/dev/null && return
+  command -v "${cc%% *}" >/dev/null && return
   printf '\n(no %s here: %s needs a C compiler)\n' "$cc" "$1"
   return 1
 }
@@ -128,6 +129,24 @@ backward. For a budget the cheapest choice of that is found, with its price in
 operations, beside what checkpoint_sequential could do.
 END
   show "vram plan resnet50 --batch 256 --train adamw --gpu rtx3060 --torch"
+fi
+
+if part advise; then
+  cat <<'END'
+When a step does not fit there are many things to change, and each costs
+something else. They are played instead of tried, alone and together, the
+cheapest first; of an out-of-memory message the cause is said.
+END
+  show "vram advise resnet50 --train sgd_momentum --batch 64 --gpu rtx2060 --top 2 | head -19"
+  cat >oom.txt <<'END'
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 226.00 MiB. GPU 0
+has a total capacity of 15.70 GiB of which 210.38 MiB is free. Including
+non-PyTorch memory, this process has 15.48 GiB memory in use. Of the allocated
+memory 14.81 GiB is allocated by PyTorch, and 336.73 MiB is reserved by PyTorch
+but unallocated.
+END
+  show "cat oom.txt"
+  show "vram advise --message oom.txt | head -6"
 fi
 
 if part parallel; then
@@ -195,7 +214,7 @@ int main(void) {
   return cudaFree(weights);
 }
 END
-    "$cc" -shared -fPIC -Wl,-soname,libcudart.so.13 -o libcudart.so.13 cudart.c
+    $cc -shared -fPIC -Wl,-soname,libcudart.so.13 -o libcudart.so.13 cudart.c
     show "sed -n 4,10p server.c"
     show "$cc -g -o server server.c ./libcudart.so.13 -Wl,-rpath,. && vram run -- ./server"
   fi
@@ -210,7 +229,7 @@ END
     show "vram watch --once"
   elif has_file tests/watch/nvml.c && has_cc "a pretended driver"; then
     printf '\n(there is no NVIDIA driver here: that of the tests, with two pretended devices)\n'
-    "$cc" -shared -fPIC -o nvml.so tests/watch/nvml.c
+    $cc -shared -fPIC -o nvml.so tests/watch/nvml.c
     export VRAM_NVML="$work/nvml.so" NVML_DEVICES=2 NVML_PID=$$
     show "vram watch --once"
   fi
@@ -235,17 +254,6 @@ A change that makes a model too large should be found by CI, not by who runs it
 next. An exit status and JSON are all that this takes: a page of shell, no GPU.
 END
   show "sh examples/ci_gate.sh resnet50 2GiB"
-fi
-
-if part advise; then
-  cat <<'END'
-When a step does not fit there are many things to change, and each costs
-something else. They are played instead of tried, alone and together, and sorted
-by what they save for what they cost.
-END
-  if vram help advise >/dev/null 2>&1; then
-    show "vram advise gpt2_xl --train adamw --gpu rtx4090"
-  else printf '\n(this vram has no advise)\n'; fi
 fi
 
 if [ -z "$wanted" ]; then

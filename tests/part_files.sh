@@ -364,7 +364,8 @@ wrong 2 "unknown option '--mixed_precision' (expected --amp bf16?" ./vram estima
 wrong 2 "'https://huggingface.co/gpt2' is an address" ./vram estimate https://huggingface.co/gpt2
 wrong 2 "not a size '100K' (expected 100KB? 100KiB)" ./vram emit lenet5 --sram 100K
 wrong 2 "an engine takes a folder or config.json of a model, not 'gpt2'" ./vram fit gpt2 --engine vllm --gpu rtx4090
-wrong 2 "a model in the text form already: 'gpt2'" ./vram convert gpt2 -o $work/gpt2.onnx
+wrong 2 "a text already: 'gpt2' (expected an ONNX or TFLite file" ./vram convert gpt2 -o $work/gpt2.onnx
+wrong 2 "a text already: 'README.md' (expected an ONNX or TFLite file" ./vram convert README.md
 wrong 2 "--budget 24 is 24 bytes" ./vram fit gpt2 --budget=24
 ./vram estimate gpt2 --batch=2 --dim=S=128 --train=adamw >$work/found
 ./vram estimate gpt2 --batch 2 --dim S=128 --train adamw >$work/out

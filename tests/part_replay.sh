@@ -327,3 +327,113 @@ try "2: a value before the first allocation" 'BufferAssignment:\n value: <1 a @0
 try "3: a value that its allocation does not hold: 'a'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=1): f32[]\n'
 try "3: a value without a live range: 'a'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 1):\n'
 try "6: not a live range: '    a{}:3-2'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 1):\n  BufferLiveRange:\n    a{}:3-2\n'
+
+# I. profiles of JAX. jax_leak.py prints the bytes of jax.live_arrays(); three of its 64 x 512 arrays stay between the two
+cell "a profile: what is alive" test "$(./vram replay tests/traces/jax_after.prof --json | grep -o '"kinds":\[{[^}]*}')" = \
+  '"kinds":[{"name":"buffer","bytes":1116160,"count":7}'
+cell "a profile: who asked" sh -c "./vram replay tests/traces/jax_after.prof --json | grep -q '{\"name\":\"jax_leak.py:13 step\",\"bytes\":524288,'"
+./vram diff tests/traces/jax_before.prof tests/traces/jax_after.prof --csv >$work/found
+[ $? = 3 ] && grep -q '^layer_at_peak,"jax_leak.py:13 step",131072,524288,393216$' $work/found &&
+  ! grep '^layer' $work/found | grep -v :13 | grep -qv ',0$' && ok || { bad "what grew between two profiles"; cat $work/found; }
+# on an H200 (jax_mlp.prof, the MLP of xla_mlp.vram): parameters and both moments of them, two counts of steps, the batch
+./vram replay tests/traces/jax_mlp.prof --json >$work/json
+cell "a profile of a GPU" grep -q "\"name\":\"buffer\",\"bytes\":$((3 * 125677472 + 2 * 4 + 256 * 1024 * 4 + 256 * 4))," $work/json
+cell "a profile of one device" sh -c "./vram replay tests/traces/jax_mlp.prof --device 1 --json | grep -q '\"name\":\"executable\",\"bytes\":0,\"count\":50}\]'"
+cell "a profile as a picture" sh -c "./vram replay tests/traces/jax_mlp.prof --snapshot - | ./vram replay - --policy bfc --json | grep -q '\"requested_bytes\":378082024,'"
+if have python3; then
+  cat >$work/packed.py <<'EOF'
+import gzip, os, random, sys, zlib
+random.seed(20)
+to = sys.argv[1]
+def text(kind, n):
+    rows = ["action,id,size,node"]
+    for i in range(n):
+        name = os.urandom(9).hex() if kind else "layer" * (i % 7)
+        rows.append(f"alloc,{i},{random.randrange(1, 10**6)},{name}")
+    return ("\n".join(rows) + "\n").encode()
+k = 0
+for level in (0, 1, 6, 9):
+    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED):
+        plain = text(k % 2, (1, 40, 3000)[k % 3])
+        c = zlib.compressobj(level, zlib.DEFLATED, 31, random.randrange(1, 10), strategy)
+        half = random.randrange(len(plain))
+        packed = c.compress(plain[:half]) + c.flush(zlib.Z_FULL_FLUSH) + c.compress(plain[half:]) + c.flush()
+        open(f"{to}/plain{k}", "wb").write(plain)
+        open(f"{to}/packed{k}", "wb").write(packed)
+        k += 1
+with gzip.GzipFile(f"{to}/packed{k}", "wb") as f: # with a name; two members
+    f.write(plain[:half])
+with open(f"{to}/packed{k}", "ab") as f:
+    f.write(gzip.compress(plain[half:]))
+open(f"{to}/plain{k}", "wb").write(plain)
+for k in range(40): # cut short, or with a bit turned
+    b = bytearray(open(f"{to}/packed{k % 16}", "rb").read())
+    if k % 2:
+        del b[random.randrange(18, len(b)):]
+    else:
+        b[random.randrange(10, len(b))] ^= 1 << random.randrange(8)
+    open(f"{to}/damaged{k}", "wb").write(b)
+for name in "jax_after.prof", "jax_mlp.prof", "profiler.trace.json.gz", "profiler.raw.json.gz":
+    b = gzip.decompress(open(f"tests/traces/{name}", "rb").read())
+    for k in range(20):
+        m = bytearray(b)
+        if k % 2:
+            del m[random.randrange(1, len(b)):]
+        for _ in range(k % 4):
+            m[random.randrange(len(m))] = random.randrange(256)
+        open(f"{to}/mutated{k}{name}", "wb").write(m)
+EOF
+  rm -f $work/plain* $work/packed[0-9]* $work/damaged* $work/mutated*
+  python3 $work/packed.py $work
+  for f in $work/plain*; do
+    ./vram replay - --json <"$f" >$work/wanted
+    ./vram replay - --json <"$work/packed${f#"$work"/plain}" >$work/found
+    same "packed by gzip: $(basename "$f")" $work/wanted $work/found
+  done
+  wrong=0
+  for f in $work/damaged* $work/mutated*; do
+    ./vram replay "$f" >$work/found 2>$work/log
+    case $?,$f in
+    2,*) [ "$(wc -l <$work/log)" = 1 ] || wrong=$((wrong + 1)) ;;
+    [03],*mutated*) ;;
+    *) wrong=$((wrong + 1)) ;;
+    esac
+  done
+  if [ $wrong = 0 ]; then ok; else bad "$wrong damaged files without one line and exit status 2"; fi
+else skip "no python3: files packed by gzip"; fi
+printf '\n\004\010\001\020\002' >$work/input # a type of value; no texts
+wrong "sample 0: a profile of pprof whose first text is not the empty one" $work/input
+printf '\n\004\010\001\020\0022\0002\003abc2\005count' >$work/input
+wrong "sample 0: a profile of pprof that counts no bytes" $work/input
+printf '\n\004\010\001\020\0022\0002\003abc2\005count\022\177' >$work/input
+wrong "sample 0: a profile of pprof with a field that is longer" $work/input
+printf '\037\213\010\000\000\000\000\000\000\003\007' >$work/input
+wrong "byte 11 of the packed file: a block of no known kind" $work/input
+wrong "not a number of rows 'x'" --top x
+
+# J. torch.profiler (tests/traces/profiler.py prints these figures): the chrome trace, and the raw memory timeline
+for f in trace raw; do
+  ./vram replay tests/traces/profiler.$f.json.gz --json >$work/json
+  for k in peak_allocated_bytes allocated_bytes peak_reserved_bytes; do json $k $work/json; done >$work/found
+  printf '33657856\n164352\n35651584\n' >$work/wanted
+  same "torch.profiler: $f" $work/wanted $work/found
+done
+./vram diff tests/traces/profiler.trace.json.gz tests/traces/profiler.raw.json.gz --csv >$work/found
+# the first has what the allocator gave, multiples of 512 bytes; the second what is asked for, of what was there before:
+# 40 of a bias of 10 and 256 of 32 integers; parameters: 64 * 128 + 128 + 128 * 10 + 10 of 4 bytes
+cell "torch.profiler: what differs" grep -q '^peak,"requested",33657856,33657128,-728$' $work/found
+cell "torch.profiler: parameters" grep -q "^category_at_peak,\"params\",[0-9]*,$((4 * (64 * 128 + 128 + 128 * 10 + 10)))," $work/found
+if have gunzip; then
+  gunzip -c tests/traces/profiler.trace.json.gz >$work/input
+  ./vram replay $work/input --snapshot $work/again.json >$work/log
+  for name in "profiler.py:13 step aten::nll_loss_forward" "Linear_0 aten::addmm" "aten::threshold_backward"; do
+    cell "torch.profiler: $name asked" grep -q "\"name\":\"$name\"" $work/again.json
+  done
+  sed 's/\[memory\]/[none]/g' $work/input >$work/more
+  wrong "more: entry 0: a chrome trace without [memory] events (expected" $work/more
+  wrong "input: entry 0: a chrome trace without [memory] events of this device" $work/input --device 1
+else skip "no gunzip: chrome traces by hand"; fi
+try " entry 0: a memory timeline of sums only" '[[1,2],[[0,1],[0,2]]]'
+try " entry 1: no entry of a raw memory timeline" '[[1,2,512,7],[1,4,512]]'
+try " entry 0: an action or a category that is not known" '[[1,5,512,7]]'
+try " entry 0: more bytes than any device has" '[[1,2,9000000000000000000,7]]'

@@ -6,7 +6,7 @@ import re, subprocess, sys
 from termtosvg.anim import CharacterCell, render_animation
 from termtosvg.term import TimedFrame
 
-PARTS = "estimate", "fit", "plan", "parallel", "gguf", "run", "emit", "gate"
+PARTS = "estimate", "fit", "plan", "advise", "parallel", "gguf", "run", "emit", "gate"
 FIRST = "estimate"  # its last frame stands still where motion is not wanted
 COLUMNS, ROWS = 122, 33
 READ, TYPE, RUN = 2400, 90, 200  # ms: a part's first words, a step of typing, until there is an answer
@@ -46,8 +46,9 @@ def tour(part):
     text = subprocess.run(
         ["sh", "examples/tour.sh", "--part", part], stdout=subprocess.PIPE, text=True, check=True
     ).stdout
-    # what every run has another of
-    text = re.sub(r"(?m)^process \d+", "process ...", re.sub(r"(?m)after [\d.]+ s$", "after ... s", text))
+    # what every run, or every new change of advise, has another of
+    for found, shown in ("after [\\d.]+ s$", "after ... s"), ("^process \\d+", "process ..."), ("^\\d+ ways", "... ways"):
+        text = re.sub("(?m)" + found, shown, text)
     kind, lines = "title", []
     for line in text.rstrip("\n").split("\n"):
         if re.match(r"\$ ", line) or kind == "command" and line.startswith("> "):

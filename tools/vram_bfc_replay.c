@@ -136,8 +136,8 @@ static double unused(const bfc_stats *s) {
 
 static const char *place(const trace *t, size_t i, char to[400]) {
   const trace_note *const n = t->note + i;
-  snprintf(to, 400, "%s %" PRIu32 "%s%s", t->is_snapshot ? "entry" : "line", n->line,
-           n->node ? ", " : "", t->text[n->node]);
+  snprintf(to, 400, "%s %" PRIu32 "%s%s", trace_unit(t), n->line, n->node ? ", " : "",
+           t->text[n->node]);
   return to;
 }
 
@@ -214,7 +214,7 @@ static void print_json(const bfc_job *j, const bfc_play *p, int preallocate) {
          p->largest_free, s->requested, s->peak_requested, s->failed, unused(s));
   if (s->peak_bytes_in_use) {
     const trace_note *const n = t->note + p->peak_at;
-    printf(",\"peak_%s\":%" PRIu32 ",\"peak_node\":", t->is_snapshot ? "entry" : "line", n->line);
+    printf(",\"peak_%s\":%" PRIu32 ",\"peak_node\":", trace_unit(t), n->line);
     cmd_json_text(stdout, t->text[n->node]);
   }
   if (p->placed || p->regions)

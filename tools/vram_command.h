@@ -25,8 +25,29 @@
 #define CMD_FORMAT
 #endif
 
+/* Standard streams of the command: the program's own, or what cmd_streams sets (NULL: the program's
+   own again), for a call from another program. */
+void cmd_streams(FILE *in, FILE *out, FILE *err);
+FILE *cmd_stdin(void);
+FILE *cmd_stdout(void);
+FILE *cmd_stderr(void);
+#ifndef CMD_PLAIN_STREAMS
+#undef stdin
+#undef stdout
+#undef stderr
+#undef putchar
+#define stdin cmd_stdin()
+#define stdout cmd_stdout()
+#define stderr cmd_stderr()
+#define printf(...) fprintf(cmd_stdout(), __VA_ARGS__)
+#define putchar(c) putc(c, cmd_stdout())
+#endif
+
 enum { MAX_NODE_NAME = VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1 };
 enum { FITS = 0, OTHER = 1, USAGE = 2, TOO_LARGE = 3 }; /* exit status */
+
+/* `vram ARGUMENTS`; the exit status. Changes the texts of argv. */
+int cmd_main(int argc, char **argv);
 
 /* ---- commands: the arguments behind the command's name; the exit status ---- */
 
@@ -94,6 +115,11 @@ void cmd_half(const char *path, const char *gone);
 void cmd_stoppable(void);
 int cmd_stopped(void);
 int cmd_stop(void *user); /* the same, for the library's searches */
+/* From here on commands are called by another program, whose signals are its own: they end with the
+   best so far where cmd_guest_stop says so, in whatever thread. */
+void cmd_guest(void);
+void cmd_guest_stop(void);
+int cmd_is_guest(void);
 
 /* ---- words and numbers ---- */
 

@@ -114,8 +114,8 @@ static void offer_files(const char *command, const char *name, size_t len) {
                                        {"arena", ".csv .vram .json .onnx .tflite"},
                                        {"emit", ".vram .tflite .onnx .json .h"},
                                        {"convert", ".onnx .tflite .json .vram"},
-                                       {"replay", ".csv .pickle .json .log"},
-                                       {"diff", ".csv .pickle .json .vram .onnx .tflite"},
+                                       {"replay", ".csv .pickle .json .log .prof .gz"},
+                                       {"diff", ".csv .pickle .json .vram .onnx .tflite .prof .gz"},
                                        {"", ".vram .gguf .safetensors .json .onnx .tflite .pte"}};
   static const char options[][2][64] = {{"--svg", ".svg"},       {"--html", ".html"},
                                         {"--events", ".csv"},    {"--snapshot", ".pickle .json"},

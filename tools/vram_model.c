@@ -5,6 +5,9 @@
 #define HAS_POSIX 1
 #include <sys/stat.h>
 #endif
+#if defined(HAS_POSIX) || defined(__wasm__)
+#define HAS_FSEEKO 1 /* files of any size */
+#endif
 
 /* ---- files ---- */
 
@@ -21,7 +24,7 @@ static int is_regular(const char *path) {
 
 static vram_result read_range(void *user, uint64_t offset, void *to, uint64_t bytes) {
   FILE *const f = (FILE *)user;
-#ifdef HAS_POSIX
+#ifdef HAS_FSEEKO
   const int failed = fseeko(f, (off_t)offset, SEEK_SET);
 #else
   const int failed = offset > INT32_MAX || fseek(f, (long)offset, SEEK_SET);
@@ -41,7 +44,7 @@ static int source_open(vram_file_source *s, const char *path) {
   setvbuf(f, NULL, _IONBF, 0);
   s->read = read_range;
   s->user = f;
-#ifdef HAS_POSIX
+#ifdef HAS_FSEEKO
   if (!fseeko(f, 0, SEEK_END) && ftello(f) >= 0)
     return s->bytes = (uint64_t)ftello(f), 1;
 #else

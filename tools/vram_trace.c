@@ -1,4 +1,5 @@
 #include "vram_trace.h"
+#include "vram_gzip.h"
 #include "vram_model.h"
 #include "vram_xla.h"
 
@@ -14,11 +15,16 @@ void trace_end(trace *t) {
   memset(t, 0, sizeof *t);
 }
 
+const char *trace_unit(const trace *t) {
+  return t->is_snapshot || t->has_entries ? "entry" : t->is_profile ? "sample" : "line";
+}
+
 int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size_t len) {
+  const char *const unit = t->is_snapshot || t->has_entries || t->is_profile ? trace_unit(t) : "";
   if (t->status)
     return t->status;
-  cmd_say("%s:%s%lu: %s%s", t->path, t->is_snapshot ? " entry " : "", (unsigned long)line, what,
-          cmd_found(found, len));
+  cmd_say("%s:%s%s%s%lu: %s%s", t->path, *unit ? " " : "", unit, *unit ? " " : "",
+          (unsigned long)line, what, cmd_found(found, len));
   return t->status = USAGE;
 }
 
@@ -275,6 +281,8 @@ static int is_bfc_log(const char *s, size_t n) {
    What a program says before its allocator is made fits into 64 KiB. */
 int trace_kind(const char *bytes, size_t len) {
   size_t i = 0;
+  if (trace_is_pprof(bytes, len))
+    return PPROF;
   while (i < len && (unsigned char)bytes[i] <= ' ')
     i++;
   if (i == len)
@@ -296,9 +304,20 @@ int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) 
     return trace_read_bfc(t, text, len, device);
   case CSV:
     return trace_read_csv(t, text, len);
+  case PPROF:
+    return trace_read_pprof(t, text, len, device);
   default:
     return trace_bad(t, 1, "nothing in it", NULL, 0);
   }
+}
+
+int trace_read_values(trace *t, const datum *root, int64_t device) {
+  return trace_is_profiler(root) ? trace_read_profiler(t, root, device)
+                                 : trace_read_snapshot(t, root, device);
+}
+
+int trace_unpack(const char *path, char **bytes, size_t *len) {
+  return gzip_is(*bytes, *len) ? gzip_unpack(path, bytes, len) : FITS;
 }
 
 int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device) {
@@ -312,7 +331,7 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
   d = trace_document(t, bytes, len);
   t->status = kind == JSON ? document_read_json(&d, &root) : document_read_pickle(&d, &root);
   if (!t->status)
-    trace_read_snapshot(t, &root, device);
+    trace_read_values(t, &root, device);
   document_end(&d);
   return t->status;
 }
@@ -327,6 +346,8 @@ int trace_read(trace *t, const char *path, int64_t device) {
   cmd_progress("vram: reading a trace", 0);
   if (!status)
     status = cmd_read(path, &bytes, &len);
+  if (!status)
+    status = trace_unpack(path, &bytes, &len);
   if (!status)
     status = trace_from(t, path, bytes, len, device);
   cmd_progress_end();

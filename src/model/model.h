@@ -581,6 +581,8 @@ VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
 /* adapt.c */
+/* Is this a kind of quantised weights? Else it has failed with what is known of that kind. */
+VRAM__FN int vram__quantised_known(vram_graph *g, int64_t kind);
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);
