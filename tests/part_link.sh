@@ -47,20 +47,21 @@ done
 
 # B. kinds of build: static copies, renamed copies, C beside C++, freestanding, sizes of optimisation
 gcc=gcc; have gcc || gcc=${CC:-cc}
-build() { # build NAME FLAGS FILE...
-  name=$1 flags=$2
-  shift 2
-  cell "$name" $gcc -std=c99 $CWARN $once -I. $flags "$@"
+build() { # build NAME COMPILER FLAGS FILE...
+  name=$1 compiler=$2 flags=$3
+  shift 3
+  cell "$name" $compiler -std=c99 $CWARN $once -I. $flags "$@"
 }
-# all of it once in each kind; beside it what the program needs
+# all of it once in each kind; beside it what the program needs, by the quicker compiler
+quick=clang; have clang || quick=$gcc
 printf '#define VRAM_IMPLEMENTATION\n#include "use.c"\n' >$work/copy.c
 less="-DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV"
 for f in a b; do
-  without=
-  [ $f = a ] || without=$less
-  build "static copy $f" "-DVRAM_STATIC -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/static-$f.o
-  build "renamed copy $f" "-DVRAM_NAMESPACE=copy_${f}_ -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/renamed-$f.o
-  build "plain copy $f" "-I$src -DFUNCTION=use_$f $less -c" $work/copy.c -o $work/plain-$f.o
+  without= by=$gcc
+  [ $f = a ] || without=$less by=$quick
+  build "static copy $f" $by "-DVRAM_STATIC -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/static-$f.o
+  build "renamed copy $f" $by "-DVRAM_NAMESPACE=copy_${f}_ -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/renamed-$f.o
+  build "plain copy $f" $quick "-I$src -DFUNCTION=use_$f $less -c" $work/copy.c -o $work/plain-$f.o
 done
 for kind in static renamed; do
   cell "two $kind copies link" $gcc $src/main.c $work/$kind-a.o $work/$kind-b.o -o $work/two-$kind
