@@ -479,6 +479,11 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && !fits)
+    cmd_way(j->spec      ? "(vram fit --parallel auto --devices N: which way would fit)"
+            : j->o.train ? "(vram advise, with the same words: what to change; vram fit: "
+                           "the largest batch)"
+                         : "(vram fit, with the same words: what would fit)");
   if (j->has_budget && fits && r->num_alloc_retries)
     printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
            " time%s\n(slow; with more room it would reserve more)\n",
