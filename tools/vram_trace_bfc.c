@@ -221,7 +221,7 @@ static uint32_t meld(bfc_log *b, uint32_t x, uint32_t y) {
   bfc_line *const line = b->line;
   if (x == UINT32_MAX || y == UINT32_MAX)
     return x == UINT32_MAX ? y : x;
-  if (line[y].until < line[x].until || (line[y].until == line[x].until && y > x)) {
+  if (line[y].until < line[x].until || (y > x && line[y].until == line[x].until)) {
     const uint32_t top = y;
     y = x;
     x = top;
