@@ -365,6 +365,7 @@ same "values of another color" $work/wanted $work/found
 sed 's/^\(allocation [345]: size [0-9]*\),/\1, color 5,/' $work/xla.txt >$work/host.txt
 printf 'host_bytes 100663296\nevents 144\npeak_requested_bytes %s\n' $((487134160 - 100663296)) >$work/wanted
 fields "parameters in the host's memory" $work/host.txt
+cell "they are told by diff" sh -c "./vram diff $work/host.txt $xla | grep -q \"^in the host's memory of $work/host.txt, not compared: 96.0 MiB\""
 cell "they are told" sh -c "./vram replay $work/host.txt | grep -q \"^not played, in the host's memory: 96.0 MiB\""
 # cut anywhere, it is refused: within a line, between two allocations, between two values, in a file beside
 cut_text() { # cut_text TEXT COMMAND...: what is left of the assignment

@@ -306,9 +306,6 @@ int trace_kind(const char *bytes, size_t len) {
 }
 
 int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) {
-  if (device >= 0 && (kind == XLA || kind == CSV))
-    return trace_bad(t, 1, "--device is for snapshots, profiles and logs: here is no second device",
-                     NULL, 0);
   switch (kind) {
   case XLA:
     return trace_read_xla(t, text, len);
@@ -338,6 +335,9 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
   datum root;
   if (trace_begin(t, path, len))
     return t->status;
+  if (device >= 0 && (kind == XLA || kind == CSV))
+    return trace_bad(t, 1, "--device is for snapshots, profiles and logs: here is no second device",
+                     NULL, 0);
   if (kind != JSON && kind != PICKLE)
     return trace_read_text(t, kind, bytes, len, device);
   d = trace_document(t, bytes, len);
