@@ -46,6 +46,7 @@
   "                        name inside loops is meant in every round (in one:\n"                   \
   "                        name[3])\n"                                                             \
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
+  "  --inplace             activations in place wherever autograd allows it\n"                     \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
   "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
@@ -120,6 +121,8 @@ typedef struct job {
   uint64_t budget, gpu_bytes;
   const char *budget_given; /* of plan */
   int has_budget, json, csv, table, live, terms, explain;
+  int in_place; /* --inplace, and what became of it: */
+  vram_inplace in_places;
   int automatic; /* --checkpoint auto, and what it found: */
   vram_planned_step planned;
   const char *solve; /* of fit */
