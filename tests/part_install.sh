@@ -277,6 +277,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 # keys of the report; the categories and the sources of figures are values here
 {
   ./vram estimate resnet50 --train adamw --json
+  ./vram estimate mlp --inplace --json
   ./vram estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --json
   ./vram estimate tests/fuzz/corpus/read/llama3 --json
   ./vram estimate tests/golden/diffusers/tiny-sd --json
@@ -336,6 +337,10 @@ vram estimate --alloc-conf exp: expandable_segments!True
 vram estimate --generate prompt=9,n: prompt=9,new=
 vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
 vram replay tests/traces/le: tests/traces/lenet5.pickle
+vram replay tests/traces/bfc_jax.txt --policy bfc --alloc-conf pre: preallocate!True
+vram arena tests/traces/xla_mlp-l: tests/traces/xla_mlp-live-range.txt
+vram diff tests/traces/bfc_t: tests/traces/bfc_tensorflow.txt
+vram advise tests/golden/gguf/llama-3.1: tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 vram estimate tests/embedded/kws: tests/embedded/kws.vram
 vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
 vram run -- cmp tests/consumer/C: tests/consumer/CMakeLists.txt
