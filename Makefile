@@ -164,9 +164,9 @@ help:
 
 CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
-TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
-  emit pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
-  replay diff lines tiny preload web python
+TEST = sanitized static cuda units-msan units-clang-sanitize install compile units-powerpc fuzz link emit units-i686 web examples docs $(CHECK) \
+  python pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
+  replay diff lines tiny preload
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
 

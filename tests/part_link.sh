@@ -77,7 +77,7 @@ if have g++; then
   cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
 fi
 # what the library calls shows without optimisation, and clang warns alike at any; gcc has warned at -O2 in the
-# plain build of the unit tests; at -O3 gcc 12 guesses at array bounds through several inlined calls: those
+# library of the command (STRICT in the Makefile); at -O3 gcc 12 guesses at array bounds through several inlined calls: those
 # warnings stay off there
 free=clang-O0
 have clang || free=gcc-O0
