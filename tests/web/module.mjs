@@ -19,7 +19,7 @@ assert.deepEqual(
 assert.deepEqual(words({ dim: { S: 8 }, table: true, keepGrads: true, gpu: null }), [
   "--dim", "S=8", "--table", "--keep-grads",
 ]);
-const small = { train: "adamw", budget: "3MiB", batch: 512 };
+const small = { train: "adamw", gpu: "rtx2060" };
 assert.deepEqual(
   v.advise("lenet5", small),
   JSON.parse(spawnSync(vram, ["advise", "lenet5", ...words(small), "--json"], { encoding: "utf8" }).stdout)

@@ -187,7 +187,7 @@ def link_and_errors(browser):
 
 def advice(browser):
     """What to change follows, as the command says it; a button puts it into the settings."""
-    link = "model=lenet5&train=adamw&budget=3MiB&dim.N=512&precision=--amp+bf16"
+    link = "model=lenet5&train=sgd&gpu=rtx2060"
     s = at(browser, link)
     browser.wait("document.body.dataset.advice === 'ready'", 120)
     line = ["advise", *s["args"][1:]]
@@ -247,7 +247,15 @@ def accessible(browser, theme):
 
 
 def looks(browser):
-    at(browser, "model=resnet50&train=adamw&gpu=rtx4090")
+    model = "resnet50&train=adamw&gpu=rtx4090" if PICTURES else "lenet5&train=sgd&gpu=rtx2060"
+    at(browser, f"model={model}")
+    browser.wait("document.body.dataset.advice === 'ready'", 300)
+    # what is below the window is not drawn else
+    browser.value(
+        """{ const style = document.createElement("style");
+        style.textContent = "#results > section { content-visibility: visible }";
+        document.head.append(style); }"""
+    )
     axe = True
     for width, height in ((1400, 900), (800, 1000), (390, 844)):
         for dark in (False, True):

@@ -461,32 +461,36 @@ onmessage = async (e) => {
     timer = setTimeout(async () => {
       finish();
       if (!searches) return;
-      const solved = kind === "gguf" ? "--ctx" : "--batch";
-      const rest = own.filter((w, k) => w !== solved && own[k - 1] !== solved);
-      if (device && $("checkpoint").value !== "auto") {
-        const fit = await slow.run(["fit", model, ...rest, "--json"]);
+      // some advice first, then all; the largest between, which may take longer than either
+      const tries = kind === "graph" ? [15, 60, 0] : [];
+      const fits = () => device && $("checkpoint").value !== "auto" && showLargest(id, model, own);
+      if (!tries.length) await fits();
+      for (const n of tries) {
+        const advice = await slow.run(["advise", model, ...own, ...(n ? ["--tries", n] : []), "--json"]);
         if (id !== asked) return;
-        const j = fit.stdout && JSON.parse(fit.stdout);
-        if (j && j.value)
-          $("largest").textContent = `The largest ${j.solve} that fits: ${exact(j.value)}`;
-        state.fit = j;
-      }
-      // some first, then all
-      for (const tries of kind === "graph" ? [15, 60, 0] : []) {
-        const advice = await slow.run(["advise", model, ...own, ...(tries ? ["--tries", tries] : []), "--json"]);
-        if (id !== asked) return;
-        if (!advice.stdout) {
-          $("s-advice").hidden = true;
-          break;
+        const j = advice.stdout && JSON.parse(advice.stdout);
+        const whole = !n || !j || j.played < n;
+        if (j) {
+          advisedOf = model;
+          state.advice = { stdout: advice.stdout, status: advice.status };
+          showAdvice(j, !whole);
         }
-        const j = JSON.parse(advice.stdout);
-        advisedOf = model;
-        showAdvice(j, tries && j.left);
-        state.advice = { stdout: advice.stdout, status: advice.status };
-        if (tries && !j.left) break;
+        $("s-advice").hidden = !j;
+        if (n === tries[0]) await fits();
+        if (id !== asked) return;
+        if (whole) break;
       }
       document.body.dataset.advice = "ready";
     }, 250);
+  }
+
+  async function showLargest(id, model, own) {
+    const solved = kind === "gguf" ? "--ctx" : "--batch";
+    const rest = own.filter((w, k) => w !== solved && own[k - 1] !== solved);
+    const fit = await slow.run(["fit", model, ...rest, "--json"]);
+    if (id !== asked) return;
+    const j = fit.stdout && JSON.parse(fit.stdout);
+    if (j && j.value) $("largest").textContent = `The largest ${j.solve} that fits: ${exact(j.value)}`;
   }
 
   // Words of the command into the fields; what has none goes into the last one.
