@@ -40,7 +40,7 @@ vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a $(HELP_PAGES)
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
 	$(SAY) "  $<"
-	$(Q)$(TOOL_FLAGS) $(if $(filter $@,$(LIBRARY)),-fPIC) -Ibuild -c $< -o $@
+	$(Q)$(TOOL_FLAGS) -fPIC $(if $(filter $@,$(LIBRARY)),,-fvisibility=hidden) -Ibuild -c $< -o $@
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
@@ -49,6 +49,20 @@ $(patsubst tools/%.c,build/tool/%.o,$(wildcard tools/vram_run*.c)): tools/preloa
 build/tool/flags: $(if $(and $(filter install,$(MAKECMDGOALS)),$(wildcard vram)),,FORCE)
 	@mkdir -p build/tool
 	@echo '$(subst ','"'"',$(TOOL_FLAGS))' | cmp -s - $@ || echo '$(subst ','"'"',$(TOOL_FLAGS))' >$@
+
+# the Python package: its files, the library that it calls, the tools for PyTorch; pyproject.toml's backend packs it
+PYTHON_LIBRARY = build/package/vram/libvram_command.so
+python: $(PYTHON_LIBRARY) | $(PRELOAD)
+	$(Q)rm -f build/package/vram/*.py && cp $(wildcard tools/python/vram/*.py) tools/python/vram/py.typed $(PRELOAD) build/package/vram
+	$(Q)echo '__version__ = "$(VERSION)"' >build/package/vram/_version.py
+	$(Q)rm -rf build/package/vram/torch_tools && mkdir build/package/vram/torch_tools && cp $(PYTHON_FILES) build/package/vram/torch_tools
+# build/wheel: a wheel for this kind of machine, and the sources
+wheel:
+	@$(or $(PYTHON),python3) tools/python/backend.py build/wheel
+$(PYTHON_LIBRARY): tools/python/guest.c $(TOOL:%=build/tool/%.o)
+	@mkdir -p $(@D)
+	$(SAY) "  $@"
+	$(Q)$(TOOL_FLAGS) -fPIC -fvisibility=hidden -shared $(LDFLAGS) -o $@ $< $(TOOL:%=build/tool/%.o) $(LIBDL)
 
 # vram.h and vram_cuda.h for programs, and libraries, that do not make the implementation themselves
 libvram.a: $(LIBRARY)
@@ -134,6 +148,8 @@ help:
 	@echo "make web       build/web/vram.html, a page that needs no network, and build/web/vram.mjs, a module"
 	@echo "make install   headers, library, command, exporter, manual pages, documents, completion (PREFIX=$(PREFIX) DESTDIR=$(DESTDIR))"
 	@echo "make uninstall the same files go"
+	@echo "make python    build/package: the Python package vram, for PYTHONPATH (pip install . has it, too)"
+	@echo "make wheel     build/wheel: the same as a wheel for this kind of machine, and its sources"
 	@echo "make dist      vram-$(VERSION).tar.gz of the last commit, the same bytes each time"
 	@echo "make deb       packages of Debian, in build/deb (make deb-source: what dpkg-buildpackage takes)"
 	@echo "make golden OP=FAMILY/NAME   the streams of a case, measured by PyTorch"
@@ -147,7 +163,7 @@ CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
 TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
   emit pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
-  replay diff lines tiny preload web
+  replay diff lines tiny preload web python
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -355,9 +371,13 @@ PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 PYTHON_TOOLS = export measure checkpoint
 PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
-EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
+EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg examples/*.ipynb)
+# what the documents lead to and is neither of these
+LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
+  $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))
 
 install: vram
+	$(if $(strip $(foreach c,| ' " \ ` $$,$(findstring $(c),$(PREFIX)))),$(error PREFIX has one of | ' " \ ` $$, which no path here can have))
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man7" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \
@@ -377,6 +397,8 @@ install: vram
 	$(INSTALL) -m 644 docs/*.md "$(DESTDIR)$(DOCDIR)/docs"
 	umask 022 && for f in $(EXAMPLES); do \
 	  sed 's|#include "\.\./|#include "|' $$f >"$(DESTDIR)$(DOCDIR)/$$f" || exit; done
+	for f in $(LINKED); do $(INSTALL) -d "$(DESTDIR)$(DOCDIR)/$${f%/*}" && \
+	  $(INSTALL) -m 644 $$f "$(DESTDIR)$(DOCDIR)/$$f" || exit; done
 	$(INSTALL) -d "$(DESTDIR)$(PYTHONDIR)"
 	$(INSTALL) -m 644 $(PYTHON_FILES) "$(DESTDIR)$(PYTHONDIR)"
 	umask 022 && for t in $(PYTHON_TOOLS); do \
@@ -390,7 +412,8 @@ uninstall:
 	rm -f $(HEADERS:%="$(DESTDIR)$(INCLUDEDIR)/%") "$(DESTDIR)$(ZSHCOMPDIR)/_vram" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)/vram.pc" "$(DESTDIR)$(CMAKEDIR)/vramConfig.cmake" \
 	  "$(DESTDIR)$(CMAKEDIR)/vramConfigVersion.cmake" "$(DESTDIR)$(PRELOADDIR)/libvram_preload.so" "$(DESTDIR)$(LIBDIR)/libvram.a"
-	for f in $(PAGES) docs/*.md $(EXAMPLES); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	for f in $(PAGES) docs/*.md $(EXAMPLES) $(LINKED); do rm -f "$(DESTDIR)$(DOCDIR)/$$f"; done
+	! cd "$(DESTDIR)$(DOCDIR)" 2>/dev/null || for f in $(LINKED); do rmdir -p $${f%/*} 2>/dev/null || true; done
 	for c in $(COMMANDS); do rm -f "$(DESTDIR)$(BINDIR)/$$c" "$(DESTDIR)$(MANDIR)/man1/$$c.1" \
 	  "$(DESTDIR)$(BASHCOMPDIR)/$$c" "$(DESTDIR)$(FISHCOMPDIR)/$$c.fish"; done
 	for p in $(notdir $(HELP_PAGES)); do rm -f "$(DESTDIR)$(MANDIR)/man$${p##*.}/$$p"; done
@@ -414,6 +437,6 @@ deb: deb-source
 clean:
 	rm -rf build vram libvram_preload.so libvram.a vram-*.tar.gz
 
-.PHONY: all web help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format install uninstall \
-  dist deb-source deb clean FORCE
+.PHONY: all web python wheel help check test test-all units known errors golden truth pictures tour.svg bench net-report coverage format \
+  install uninstall dist deb-source deb clean FORCE
 .SECONDARY:

@@ -32,6 +32,24 @@ typed 6 resnet18 --train sgd_momentum --keep-grads --batch 64 --budget 2GiB --tr
 typed 4 mlp --infer --batch 512
 typed 6 transformer --train adamw --amp bf16 --devices 4
 
+# options that changes are made of: what PyTorch requests
+grep -v '^#' tests/golden/changes.txt >$work/golden
+while IFS=: read -r arguments bytes; do
+  found=$(eval "./vram estimate $arguments --cudnn none --json" | grep -o '"peak_requested_bytes": *[0-9]*' | grep -o '[0-9]*$')
+  [ "$found" = "${bytes# }" ] && ok || bad "vram estimate $arguments: $found, and PyTorch has$bytes"
+done <$work/golden
+# in place: what the next line, autograd or the caller needs stays; the sum is PyTorch's (2.15, a pretended
+# H100: what a step of AdamW requests in all, with inplace=True in the modules that are named)
+./vram estimate tests/golden/inplace.vram --train adamw --inplace --json >$work/json
+grep -q '"in_place":{"made":4,"was":0,"saved":2,"read":1,"view":0,"copy":1,' $work/json && ok || bad "in place: $(grep -o '"in_place".*' $work/json | head -c 200)"
+found=$(./vram estimate tests/golden/inplace.vram --train adamw --inplace --cudnn none --events - | awk -F, '$2 == "alloc" { n += $4 } END { print n }')
+[ "$found" = 157990104 ] && ok || bad "in place: $found bytes in a step, and PyTorch has 157990104"
+refuse "more layers than there are" "more layers are to be frozen than there are" ./vram estimate gpt2 --train sgd --freeze 99
+refuse "no such name" "no parameter has the name h.13" ./vram estimate gpt2 --train sgd --freeze transformer.wte,h.13
+refuse "nothing learns" "no weight is left that learns" ./vram estimate mlp --train sgd --freeze fc1,fc2,fc3
+refuse "no attention" "no line of the model calls" ./vram estimate resnet18 --attention flash
+refuse "a kernel that cannot" "this attention backend does not take these tensors" ./vram estimate vit_b_16 --attention flash
+
 # none that does not fit is shown as fitting, and the exit status says whether one does
 ./vram advise resnet18 --train sgd_momentum --batch 64 --budget 2GiB --tries 60 >$work/text
 [ $? = 0 ] && ok || bad "some fit, and the exit status says no"

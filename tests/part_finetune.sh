@@ -30,6 +30,7 @@ refuse_finetune "no linear line has a name of targets (there are q_proj, k_proj,
   tests/finetune/llama.vram --lora r=4,targets=query
 refuse_finetune "adapters without a rank (found targets=q_proj, expected r=16)" tests/finetune/llama.vram --lora targets=q_proj
 refuse_finetune "an unknown quant= (expected nf4, fp4, int8 or fp8)" tests/finetune/llama.vram --quant nf5
+refuse_finetune "an unknown quant= (expected nf4, fp4, int8 or fp8); gptq" lenet5 --quant gptq # of no layer
 refuse_finetune "an unknown word of this option (found rank=4, expected r, targets, dropout" tests/finetune/llama.vram --lora rank=4
 refuse_finetune "an unknown word of this option (found doubel=0, expected kind, double" tests/finetune/llama.vram --quant nf4,doubel=0
 refuse_finetune "dora asks for a weight that peft cannot dequantise" tests/finetune/llama.vram --lora r=4,dora=1 --quant fp8

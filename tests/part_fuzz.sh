@@ -18,7 +18,7 @@ tool() {
   sh tests/part.sh sanitized && cp build/clang-sanitize/impl.o $work/tool || return
   for f in $(ls tools/vram*.c | grep -v vram_impl); do
     clang -std=c99 -gline-tables-only -O1 -Wall -Wextra -Werror -fno-sanitize-recover=all \
-      -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
+      -fsanitize=fuzzer-no-link,address,undefined -Dmain=tool_main -DFUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION -Ibuild -c "$f" -o "$work/tool/$(basename "$f" .c).o" || return
   done
   ar rc $work/tool.a $work/tool/*.o
 }

@@ -56,6 +56,7 @@ share/doc/vram/CONTRIBUTING.md
 share/doc/vram/LICENSE
 share/doc/vram/README.md
 $(ls docs/*.md examples/*.* | sed 's:^:share/doc/vram/:')
+$(awk -f tests/links.awk *.md docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p' | sort -u | grep -e ^tests/ -e ^src/ | sed 's:^:share/doc/vram/:')
 share/fish/vendor_completions.d/vram-checkpoint.fish
 share/fish/vendor_completions.d/vram-export.fish
 share/fish/vendor_completions.d/vram-measure.fish
@@ -85,11 +86,16 @@ find "$tree" -newer "$work/before" >"$work/found"
 same "make install leaves the tree alone" /dev/null "$work/found"
 find "$stage" -type f ! -path '*/bin/vram' ! -path '*/lib/*' -exec grep -l '@[A-Z]*@' {} + >"$work/found"
 same "every @NAME@ is filled in" /dev/null "$work/found"
+(cd "$stage/opt/R&D tools/share/doc/vram" && awk -f "$tree/tests/links.awk" *.md docs/*.md |
+  sed -n -e 's/#.*//' -e 's/^link //p' | while read -r place target; do
+  [ -e "$target" ] || echo "$place $target"; done) >"$work/found"
+same "links (>) of installed documents to what is not installed" /dev/null "$work/found"
 cell "make uninstall" staged uninstall
 cell "make uninstall once more" staged uninstall
 find "$stage" -type f -o -type d -name vram >"$work/found"
 same "make uninstall leaves no file" /dev/null "$work/found"
 refuse "a PREFIX that is no absolute path" "PREFIX=usr" in_tree install PREFIX=usr
+refuse "a PREFIX with a bar" "PREFIX has one of" in_tree install "PREFIX=$work/a|b"
 
 # C. an outside project, built against what is installed
 echo "vram $version: parameters 31400, gradients 31400, optimizer 62800" >"$work/figures"
@@ -271,6 +277,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 # keys of the report; the categories and the sources of figures are values here
 {
   ./vram estimate resnet50 --train adamw --json
+  ./vram estimate mlp --inplace --json
   ./vram estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --json
   ./vram estimate tests/fuzz/corpus/read/llama3 --json
   ./vram estimate tests/golden/diffusers/tiny-sd --json
@@ -293,6 +300,12 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 sed -n '/^\.Sh JSON/,/^\.Sh ENV/p' $page | sed -n 's/^\.\(It \)\{0,1\}Va //p' | tr -d ',:.' |
   tr -s ' ' '\n' | grep -v '^$' | sort -u >"$work/found"
 same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
+
+# and every variable of the environment that the command asks for
+grep -oh 'getenv("[A-Z_]*")' tools/vram*.c tools/preload*.c | sed 's/.*"\(.*\)".*/\1/' | sort -u >"$work/help"
+sed -n '/^\.Sh ENV/,/^\.Sh INT/p' $page | sed -n -e 's/^\.It Ev //p' -e 's/^\.Ev //p' | tr -d '.,' | tr -s ' ' '\n' | sort -u >"$work/found"
+grep -vxFf "$work/found" "$work/help" >"$work/lacks"
+same "variables (>) that the manual page has not" /dev/null "$work/lacks"
 
 # E. completion: what the shells' own functions offer at the end of a line
 cat >"$work/lines" <<'EOF'
@@ -324,6 +337,10 @@ vram estimate --alloc-conf exp: expandable_segments!True
 vram estimate --generate prompt=9,n: prompt=9,new=
 vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
 vram replay tests/traces/le: tests/traces/lenet5.pickle
+vram replay tests/traces/bfc_jax.txt --policy bfc --alloc-conf pre: preallocate!True
+vram arena tests/traces/xla_mlp-l: tests/traces/xla_mlp-live-range.txt
+vram diff tests/traces/bfc_t: tests/traces/bfc_tensorflow.txt
+vram advise tests/golden/gguf/llama-3.1: tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 vram estimate tests/embedded/kws: tests/embedded/kws.vram
 vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
 vram run -- cmp tests/consumer/C: tests/consumer/CMakeLists.txt
@@ -365,6 +382,18 @@ vram estimate tests/consumer/ma: tests/consumer/main.c tests/consumer/main.cc
 vram estimate --events tests/consumer/C: tests/consumer/CMakeLists.txt
 vram nothing :
 EOF
+# keys that stand behind commas: those of their readers, no more, no less
+for option in lora quant; do
+  ./vram estimate gpt2 --$option '?=1' 2>&1 | sed -n 's/.*expected \(.*\)).*/\1/p' | tr -s ', ' '\n\n' | grep -vx kind | sort >"$work/wanted"
+  ./vram complete estimate --$option '' | sed -n 's/=.*//p' | sort >"$work/found"
+  same "keys that --$option reads (<) and completion (>)" "$work/wanted" "$work/found"
+done
+./vram estimate gpt2 --quant '?' 2>&1 | sed -n 's/.*expected \(.*\)).*/\1/p' | sed 's/ or /, /' | tr -s ', ' '\n\n' | sort >"$work/wanted"
+./vram complete estimate --quant '' | tr -d '\t' | grep -v = | sort >"$work/found"
+same "kinds that --quant reads (<) and completion (>)" "$work/wanted" "$work/found"
+sed -n '/ name\[\] = {"max_split/,/}/p' src/alloc/pool_config.c | grep -o '"[a-z_0-9]*"' | tr -d '"' | sort >"$work/wanted"
+./vram complete estimate --alloc-conf '' | sed -n 's/:.*//p' | sort >"$work/found"
+same "keys that --alloc-conf reads (<) and completion (>)" "$work/wanted" "$work/found"
 try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
   have "$1" || { skip "no $1"; return; }
   while IFS=: read -r line wanted; do # ! is a : of a word
@@ -375,6 +404,7 @@ try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
 }
 cat >"$work/try.bash" <<'EOF'
 . tools/install/vram.bash
+shopt -s failglob # texts of options and names of files are no patterns
 # bash divides a line at = and :, too
 COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 divided=${1//=/ = }
@@ -531,7 +561,15 @@ same "the action's output" "$work/wanted" "$work/out"
 cell "the action's summary" grep -q '546799616 too many' "$work/summary"
 action 2GiB "examples/none.vram"
 if [ $? = 2 ]; then ok; else bad "the action, no model"; fi
+action 2GiB "
+"
+if [ $? = 2 ]; then ok; else bad "the action, no models"; fi
 refuse "gate.sh without a budget" "usage: gate.sh" sh $packages/gate.sh
+refuse "gate.sh without a verdict" "no verdict" sh $packages/gate.sh 2GiB "" --help
+gguf="tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf takes 22068322560 bytes of 25769803776, and the CUDA context: fits"
+if [ "$(CDPATH=.:.. sh $packages/gate.sh 24GiB "" tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf)" = "$gguf" ]; then ok; else
+  bad "gate.sh of a GGUF file"
+fi
 if have check-jsonschema; then cell "action.yml" check-jsonschema --builtin-schema vendor.github-actions $packages/action/action.yml
 else skip "no check-jsonschema: the schema of action.yml"; fi
 # recipes of package managers: built where these are

@@ -185,12 +185,15 @@ wrong() { # wrong TEXT ARGUMENTS...: with standard input, if any
   if [ $? = 2 ] && [ ! -s $work/found ] && [ "$(wc -l <$work/log)" = 1 ] && grep -qF -e "$text" $work/log; then ok
   else bad "$text ($*)"; cat $work/log; fi
 }
-try() { # try TEXT FORMAT
+try() { # try TEXT FORMAT OPTIONS...
+  text=$1
   printf "$2" >$work/input
-  wrong "standard input:$1" - <$work/input
+  shift 2
+  wrong "standard input:$text" - "$@" <$work/input
 }
 try "1: nothing in it" '\n \n'
-try "1: no trace: the first line" 'a,b\n1,2\n'
+try "1: no trace: neither columns" 'a,b\n1,2\n'
+try "1: --device is for snapshots" 'action,id,size\nalloc,1,5\n' --device 3
 try "1: no trace: the first line" 'action,id\nalloc,1\n'
 try "2: not a number of bytes 'x'" 'action,id,size\nalloc,1,x\n'
 try "2: not a number of bytes '-5'" 'action,id,size\nalloc,1,-5\n'
@@ -303,8 +306,30 @@ cell "JAX's log on a small device" test $? = 3
 cell "where it fails" grep -q '^DOES NOT FIT line [0-9]*, an alloc of .* in use; the largest free chunk has' $work/found
 cell "JAX's log through PyTorch's allocator" sh -c "./vram replay $work/bfc_jax.log --policy torch --json | grep -q '\"peak_requested_bytes\":621351908,'"
 wrong "not an option of the BFC allocator 'x:True'" tests/traces/rmm.csv --policy bfc --alloc-conf x:True
-wrong "--snapshot is of one policy, not 'bfc'" tests/traces/rmm.csv --policy bfc --snapshot x
+wrong "not of 'bfc' (expected torch or best)" tests/traces/rmm.csv --policy bfc --snapshot x
 wrong "no allocation of this allocator: 'GPU_7_bfc'" $work/bfc_jax.log --device 7
+# by hand, at level 4: 2 and 4 MiB, of which the larger one is given back for 8, all as recorded
+said='bfc_allocator.cc:1] '
+grown() { printf '%sExtending allocation by %s for x.\n%sAllocated memory at 0x%s to 0x%s\n%sAllocateRaw x  %s 0x%s\n' "$said" "$1" "$said" "$2" "$3" "$said" "$4" "$2"; }
+{
+  grown 2.00MiB 10000000 10200000 256
+  grown 4.00MiB 20000000 20400000 3145728
+  echo "$said[mem-debug] DeallocateRaw,x,3145728,0x20000000,*** Begin stack trace ***"
+  grown 8.00MiB 30000000 30800000 5242880
+} >$work/given.log
+./vram replay $work/given.log --total-bytes 10MiB --alloc-conf garbage_collection:True --json >$work/json
+cell "regions that were given back are those of the recording" \
+  grep -q '"regions":2,.*"as_recorded":{"regions":true,"blocks":3,"elsewhere":0},"fits":true' $work/json
+# an allocation that failed, one of nothing, the free of a null pointer; 4,000 lines of a program before them
+awk 'BEGIN { for (i = 0; i < 4000; i++) print "epoch " i ", loss 0.12345, accuracy 0.9" }' >$work/late.log
+printf '%sAllocateRaw x  256 0x10000\n%sAllocateRaw x  4096 0\n%sDeallocateRaw x 0\n%sDeallocateRaw x 256\n' "$said" "$said" "$said" "$said" >>$work/late.log
+printf 'unmatched 0\nfailed_when_recorded 1\nnum_allocs 1\npeak_bytes_in_use 256\nnum_ooms 0\n' >$work/wanted
+fields "what had failed is not played" $work/late.log
+cell "it is told" sh -c "./vram replay $work/late.log | grep -q '^failed when recorded, and not played: 1, the first line 4002, an alloc of 4.00 KiB'"
+cell "nothing is no failure" test "$(printf 'action,id,size\nalloc,1,0\n' | ./vram replay - --policy bfc --csv | tail -n 1)" = alloc,0,0,0,ok,0,0,0,0
+awk -v said="$said" 'BEGIN { for (i = 0; i < 100000; i++) printf "%sAllocateRaw x  512 0x%x\n", said, 512 * (i + 1)
+  while (i--) print said "DeallocateRaw x 512" }' >$work/many.log
+cell "100,000 blocks of one size" sh -c "timeout 8 ./vram replay $work/many.log --json | grep -q '\"bytes_in_use\":0,\"peak_bytes_in_use\":51200000,'"
 try "1: a log without an allocation" 'bfc_allocator.cc:124] Creating new BFCAllocator named: GPU_0_bfc\n'
 try "1: more bytes than any device" 'bfc_allocator.cc:387] AllocateRaw x  2305843009213693952 0x10\n'
 
@@ -317,8 +342,9 @@ cat $xla tests/traces/xla_mlp-live-range.txt tests/traces/xla_mlp-buffer-assignm
 ./vram replay $work/xla.txt --json | sed "s|$work/xla.txt|$xla|" >$work/found
 ./vram replay $xla --json >$work/json
 same "all of it in one text" $work/json $work/found
-cell "its layers side by side" sh -c "./vram diff $work/xla.txt $xla | grep -q '^no difference'"
-cell "names of parameters" sh -c "./vram diff $xla $xla --top 0 | grep -q \"params.'params'..'Dense_1'\""
+sed 's/^allocation 0: size 67108864,/allocation 0: size 67108880,/' $work/xla.txt >$work/more.txt
+./vram diff $work/more.txt $xla --csv --top 0 >$work/found
+cell "its layers side by side" grep -q "^layer_at_peak,\"params.'params'..'Dense_1'.*,67[0-9]*,67[0-9]*,-16$" $work/found
 cp $xla $work/alone-buffer-assignment.txt
 wrong "no live ranges" $work/alone-buffer-assignment.txt
 try "1: a buffer assignment without an allocation" 'BufferAssignment:\n'
@@ -326,4 +352,152 @@ try "2: an allocation without a size: 'allocation 0: x'" 'BufferAssignment:\nall
 try "2: a value before the first allocation" 'BufferAssignment:\n value: <1 a @0> (size=1,offset=0): f32[]\n'
 try "3: a value that its allocation does not hold: 'a'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=1): f32[]\n'
 try "3: a value without a live range: 'a'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 1):\n'
+try "4: not a line of a buffer assignment: ' x'" 'BufferAssignment:\nallocation 0: size 4, constant:\n value: <1 a @0> (size=4,offset=0): f32[]\n x\n'
+try "2: an allocation of no color:" 'BufferAssignment:\nallocation 0: size 4, color x, constant:\n'
+try "3: a second program" 'BufferAssignment:\nallocation 0: size 4, constant:\nBufferAssignment:\n'
+# what XLA appends where colors share memory (BufferAllocation::ToString) says nothing new; color 5 is the host's memory
+sed '/^allocation 1:/i\
+ reused by buffers of a different color:\
+  value: <742 loop_add_fusion{0} @0> (color=0)' $work/xla.txt >$work/colors.txt
+./vram replay $work/colors.txt --csv >$work/found
+./vram replay $work/xla.txt --csv >$work/wanted
+same "values of another color" $work/wanted $work/found
+sed 's/^\(allocation [345]: size [0-9]*\),/\1, color 5,/' $work/xla.txt >$work/host.txt
+printf 'host_bytes 100663296\nevents 144\npeak_requested_bytes %s\n' $((487134160 - 100663296)) >$work/wanted
+fields "parameters in the host's memory" $work/host.txt
+cell "they are told by diff" sh -c "./vram diff $work/host.txt $xla | grep -q \"^in the host's memory of $work/host.txt, not compared: 96.0 MiB\""
+cell "they are told" sh -c "./vram replay $work/host.txt | grep -q \"^not played, in the host's memory: 96.0 MiB\""
+# cut anywhere, it is refused: within a line, between two allocations, between two values, in a file beside
+cut_text() { # cut_text TEXT COMMAND...: what is left of the assignment
+  text=$1
+  shift
+  "$@" $xla >$work/cut-buffer-assignment.txt
+  for k in live-range buffer-assignment-values; do
+    [ -f $work/cut-$k.txt ] || cp tests/traces/xla_mlp-$k.txt $work/cut-$k.txt
+  done
+  wrong "$work/cut-$text" $work/cut-buffer-assignment.txt
+}
+rm -f $work/cut-*
+for n in 100 9000 18000; do cut_text "buffer-assignment.txt:$(head -c $n $xla | awk 'END { print NR }'): the text ends within a line" head -c $n; done
+cut_text "live-range.txt:12: a live range of what the buffer assignment lacks (has it been cut?): 'cublas-lt-matmul.1'" sed '/^allocation 71:/,$d'
+cut_text "live-range.txt:114: a live range of what the buffer assignment lacks (has it been cut?): 'loop_subtract_fusion'" sed '$d'
+printf '\nTotal bytes used: 487139720 (464.6MiB)\n\nUsed values:\n' >$work/cut-buffer-assignment-values.txt
+cut_text "buffer-assignment-values.txt:2: not the sum of the buffer assignment's allocations:" cat
+head -c 2000 tests/traces/xla_mlp-live-range.txt >$work/cut-live-range.txt
+cut_text "live-range.txt:58: the text ends within a line" cat
+# JAX 0.10.2 on a CPU: the gradient of lax.scan, jnp.tanh(c @ w) five times (64 x 64, batch 8), without its schedule;
+# memory_analysis(): arguments 18432, outputs 16384, temp 53380; beside these are 7 constants of 4 bytes
+printf 'requested_bytes %s\n' $((18432 + 16384 + 7 * 4)) >$work/wanted
+fields "loops" tests/traces/xla_scan.txt
+cell "the heap of loops" sh -c "./vram arena tests/traces/xla_scan.txt --json | grep -q '\"height_bytes\":532[0-9]*,.*\"optimal\":true.*\"recorded_bytes\":53380,'"
 try "6: not a live range: '    a{}:3-2'" 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 1):\n  BufferLiveRange:\n    a{}:3-2\n'
+
+# I. profiles of JAX. jax_leak.py prints the bytes of jax.live_arrays(); three of its 64 x 512 arrays stay between the two
+cell "a profile: what is alive" test "$(./vram replay tests/traces/jax_after.prof --json | grep -o '"kinds":\[{[^}]*}')" = \
+  '"kinds":[{"name":"buffer","bytes":1116160,"count":7}'
+cell "a profile: who asked" sh -c "./vram replay tests/traces/jax_after.prof --json | grep -q '{\"name\":\"jax_leak.py:13 step\",\"bytes\":524288,'"
+./vram diff tests/traces/jax_before.prof tests/traces/jax_after.prof --csv >$work/found
+[ $? = 3 ] && grep -q '^layer_at_peak,"jax_leak.py:13 step",131072,524288,393216$' $work/found &&
+  ! grep '^layer' $work/found | grep -v :13 | grep -qv ',0$' && ok || { bad "what grew between two profiles"; cat $work/found; }
+# on an H200 (jax_mlp.prof, the MLP of xla_mlp.vram): parameters and both moments of them, two counts of steps, the batch
+./vram replay tests/traces/jax_mlp.prof --json >$work/json
+cell "a profile of a GPU" grep -q "\"name\":\"buffer\",\"bytes\":$((3 * 125677472 + 2 * 4 + 256 * 1024 * 4 + 256 * 4))," $work/json
+cell "a profile of one device" sh -c "./vram replay tests/traces/jax_mlp.prof --device 1 --json | grep -q '\"name\":\"executable\",\"bytes\":0,\"count\":50}\]'"
+cell "a profile as a picture" sh -c "./vram replay tests/traces/jax_mlp.prof --snapshot - | ./vram replay - --policy bfc --json | grep -q '\"requested_bytes\":378082024,'"
+if have python3; then
+  cat >$work/packed.py <<'EOF'
+import gzip, os, random, sys, zlib
+random.seed(20)
+to = sys.argv[1]
+def text(kind, n):
+    rows = ["action,id,size,node"]
+    for i in range(n):
+        name = os.urandom(9).hex() if kind else "layer" * (i % 7)
+        rows.append(f"alloc,{i},{random.randrange(1, 10**6)},{name}")
+    return ("\n".join(rows) + "\n").encode()
+k = 0
+for level in (0, 1, 6, 9):
+    for strategy in (zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED):
+        plain = text(k % 2, (1, 40, 3000)[k % 3])
+        c = zlib.compressobj(level, zlib.DEFLATED, 31, random.randrange(1, 10), strategy)
+        half = random.randrange(len(plain))
+        packed = c.compress(plain[:half]) + c.flush(zlib.Z_FULL_FLUSH) + c.compress(plain[half:]) + c.flush()
+        open(f"{to}/plain{k}", "wb").write(plain)
+        open(f"{to}/packed{k}", "wb").write(packed)
+        k += 1
+with gzip.GzipFile(f"{to}/packed{k}", "wb") as f: # with a name; two members
+    f.write(plain[:half])
+with open(f"{to}/packed{k}", "ab") as f:
+    f.write(gzip.compress(plain[half:]))
+open(f"{to}/plain{k}", "wb").write(plain)
+for k in range(40): # cut short, or with a bit turned
+    b = bytearray(open(f"{to}/packed{k % 16}", "rb").read())
+    if k % 2:
+        del b[random.randrange(18, len(b)):]
+    else:
+        b[random.randrange(10, len(b))] ^= 1 << random.randrange(8)
+    open(f"{to}/damaged{k}", "wb").write(b)
+for name in "jax_after.prof", "jax_mlp.prof", "profiler.trace.json.gz", "profiler.raw.json.gz":
+    b = gzip.decompress(open(f"tests/traces/{name}", "rb").read())
+    for k in range(20):
+        m = bytearray(b)
+        if k % 2:
+            del m[random.randrange(1, len(b)):]
+        for _ in range(k % 4):
+            m[random.randrange(len(m))] = random.randrange(256)
+        open(f"{to}/mutated{k}{name}", "wb").write(m)
+EOF
+  rm -f $work/plain* $work/packed[0-9]* $work/damaged* $work/mutated*
+  python3 $work/packed.py $work
+  for f in $work/plain*; do
+    ./vram replay - --json <"$f" >$work/wanted
+    ./vram replay - --json <"$work/packed${f#"$work"/plain}" >$work/found
+    same "packed by gzip: $(basename "$f")" $work/wanted $work/found
+  done
+  wrong=0
+  for f in $work/damaged* $work/mutated*; do
+    ./vram replay "$f" >$work/found 2>$work/log
+    case $?,$f in
+    2,*) [ "$(wc -l <$work/log)" = 1 ] || wrong=$((wrong + 1)) ;;
+    [03],*mutated*) ;;
+    *) wrong=$((wrong + 1)) ;;
+    esac
+  done
+  if [ $wrong = 0 ]; then ok; else bad "$wrong damaged files without one line and exit status 2"; fi
+else skip "no python3: files packed by gzip"; fi
+printf '\n\004\010\001\020\002' >$work/input # a type of value; no texts
+wrong "sample 0: a profile of pprof whose first text is not the empty one" $work/input
+printf '\n\004\010\001\020\0022\0002\003abc2\005count' >$work/input
+wrong "sample 0: a profile of pprof that counts no bytes" $work/input
+printf '\n\004\010\001\020\0022\0002\003abc2\005count\022\177' >$work/input
+wrong "sample 0: a profile of pprof with a field that is longer" $work/input
+printf '\037\213\010\000\000\000\000\000\000\003\007' >$work/input
+wrong "byte 11 of the packed file: a block of no known kind" $work/input
+wrong "not a number of rows 'x'" --top x
+
+# J. torch.profiler (tests/traces/profiler.py prints these figures): the chrome trace, and the raw memory timeline
+for f in trace raw; do
+  ./vram replay tests/traces/profiler.$f.json.gz --json >$work/json
+  for k in peak_allocated_bytes allocated_bytes peak_reserved_bytes; do json $k $work/json; done >$work/found
+  printf '33657856\n164352\n35651584\n' >$work/wanted
+  same "torch.profiler: $f" $work/wanted $work/found
+done
+./vram diff tests/traces/profiler.trace.json.gz tests/traces/profiler.raw.json.gz --csv >$work/found
+# the first has what the allocator gave, multiples of 512 bytes; the second what is asked for, of what was there before:
+# 40 of a bias of 10 and 256 of 32 integers; parameters: 64 * 128 + 128 + 128 * 10 + 10 of 4 bytes
+cell "torch.profiler: what differs" grep -q '^peak,"requested",33657856,33657128,-728$' $work/found
+cell "torch.profiler: parameters" grep -q "^category_at_peak,\"params\",[0-9]*,$((4 * (64 * 128 + 128 + 128 * 10 + 10)))," $work/found
+if have gunzip; then
+  gunzip -c tests/traces/profiler.trace.json.gz >$work/input
+  ./vram replay $work/input --snapshot $work/again.json >$work/log
+  for name in "profiler.py:13 step aten::nll_loss_forward" "Linear_0 aten::addmm" "aten::threshold_backward"; do
+    cell "torch.profiler: $name asked" grep -q "\"name\":\"$name\"" $work/again.json
+  done
+  sed 's/\[memory\]/[none]/g' $work/input >$work/more
+  wrong "more: entry 0: a chrome trace without [memory] events (expected" $work/more
+  wrong "input: entry 0: a chrome trace without [memory] events of this device" $work/input --device 1
+else skip "no gunzip: chrome traces by hand"; fi
+try " entry 0: a memory timeline of sums only" '[[1,2],[[0,1],[0,2]]]'
+try " entry 1: no entry of a raw memory timeline" '[[1,2,512,7],[1,4,512]]'
+try " entry 0: an action or a category that is not known" '[[1,5,512,7]]'
+try " entry 0: more bytes than any device has" '[[1,2,9000000000000000000,7]]'

@@ -22,6 +22,15 @@ for p in $parts $(parts_of parts_cuda); do
   esac
   [ "$(wc -l <"src/$p")" -le 1500 ] && ok || bad "$p has more than 1,500 lines"
 done
+# the contents at the head of vram.h are the sections, in their order
+sed -n '/^   Contents/,/^   Behind/s/^     >>\([a-z]*\) .*/\1/p' src/frame/top.h >"$work/contents"
+for p in ct/bytes.h $(echo "$parts" | grep '^api/'); do
+  sed -n '/>>/{s/.*>>\([a-z]*\).*/\1/p;q}' "src/$p"
+done >"$work/sections"
+same "the contents of vram.h" "$work/contents" "$work/sections"
+echo "$parts" | sed -n 's:^\([a-z]*\)/.*:>>\1/:p' | grep -vE 'frame|ct|api' | uniq | sort -u >"$work/folders"
+sed -n '/^   Behind/,/^\*\//p' src/frame/top.h | grep -oE '>>[a-z]+/( |$)' | tr -d ' ' | sort >"$work/named"
+same "the folders of the implementation" "$work/named" "$work/folders"
 # clang-format fills a line of a list into the prose before it where that is too long for its line
 grep -nE '[^ ] VRAM_ERR_[A-Z]+  +[a-z]' src/api/*.h |
   grep -vE ': +(VRAM_ERR_[A-Z]+, )+VRAM_ERR_[A-Z]+  ' >"$work/log"

@@ -325,6 +325,8 @@ static void options(void) {
     {"fit - --gpu ,h100-80", "vram: unknown GPU '' (expected one of vram list gpus)"},
     {"fit - --solve depth",
      "vram: nothing to solve for 'depth' (expected batch, dim:NAME, lora or segments)"},
+    {"fit - --solve S", "vram: nothing to solve for 'S' (expected dim:S? batch, dim:NAME, lora or "
+                        "segments)"},
     {"fit - --solve dim:",
      "vram: nothing to solve for 'dim:' (expected batch, dim:NAME, lora or segments)"},
     {"fit - --budget 1GiB --solve dim:K", "-: the model has no dim K (expected N)"},
@@ -386,6 +388,11 @@ static void options(void) {
      "TiB)"},
     {"estimate - --context -1",
      "vram: not a size '-1' (expected a number with B KB MB GB TB KiB MiB GiB TiB)"},
+    {"estimate - --gpu rtx060",
+     "vram: unknown GPU 'rtx060' (expected rtx2060, rtx3060, rtx4060? vram list gpus)"},
+    {"estimate - --o 1", "vram: unknown option '--o' (expected --optim-impl, "
+                         "--optimizer-in-backward, --outputs, --override-tensor, ...? vram "
+                         "estimate -h)"},
     {"estimate - --gpu rtx409", "vram: unknown GPU 'rtx409' (expected rtx4090? vram list gpus)"},
     {"estimate - --gpu H100", "vram: GPUs of several sizes have the name 'H100' (expected h100-80, "
                               "h100-94, h100-pcie)"},

@@ -17,7 +17,9 @@ torch.utils.checkpoint these buffers, not the gradients, differ from a plain run
 budget, or gradients differ.
 """
 
-import argparse, copy, json, os, signal, subprocess, sys, tempfile
+import argparse, copy, json, os, signal, sys, tempfile
+
+import export_command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SAYS = os.path.basename(sys.argv[0]).removesuffix(".py") + ":"  # of checkpoint_torch.py, or vram-checkpoint
@@ -147,16 +149,15 @@ def vram_plan(o, text):
         for name in ("amp", "dtype", "optim_impl", "planner", "cc"):
             if getattr(o, name):
                 words += ["--" + name.replace("_", "-"), getattr(o, name)]
-        tool = os.environ.get("VRAM", os.path.join(HERE, "..", "vram"))
         try:
-            p = subprocess.run([tool] + words, capture_output=True, text=True)
+            status, out, err = export_command.run(words)
         except OSError as e:
-            raise Problem(f"{tool}: {e.strerror}: build it with make, or name it with VRAM=")
-    if p.returncode not in (0, 3):
-        raise Problem(
-            p.stderr.strip().replace(path, "the text of the model") or f"vram ends with {p.returncode}"
-        )
-    return json.loads(p.stdout)
+            raise Problem(
+                f"{export_command.tool()}: {e.strerror}: build it with make, or name it with VRAM="
+            )
+    if status not in (0, 3):
+        raise Problem(err.strip().replace(path, "the text of the model") or f"vram ends with {status}")
+    return json.loads(out)
 
 
 def load(o):

@@ -1,9 +1,10 @@
 """What the exporter knows of ops: how torch's functions are called, and what the rows of `vram list ops --json` say."""
 
-import dataclasses, functools, json, os, subprocess, sys, traceback
+import dataclasses, functools, json, os, sys, traceback
 
 import torch
 
+import export_command
 from export_options import Problem
 
 
@@ -238,21 +239,19 @@ def row_of(op):
 @functools.cache
 def rows():
     """what `vram list ops --json` says: of all functions"""
-    beside = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "vram")
-    command = os.environ.get("VRAM") or (beside if os.path.isfile(beside) else "vram")
     try:
-        p = subprocess.run([command, "list", "ops", "--json"], capture_output=True, text=True)
+        status, out, err = export_command.run(["list", "ops", "--json"])
     except OSError as e:
         raise Problem(
-            f"{command}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command"
+            f"{export_command.tool()}: {e.strerror}; it has the table of ops: make vram, or set VRAM to the command"
         )
     try:
-        ops = json.loads(p.stdout) if p.returncode == 0 else None
+        ops = json.loads(out) if status == 0 else None
     except ValueError:
         ops = None
     if not ops:
         raise Problem(
-            f"{command} list ops --json: {' '.join(p.stderr.split()) or 'no table'}; is it of another version?"
+            f"{export_command.tool()} list ops --json: {' '.join(err.split()) or 'no table'}; is it of another version?"
         )
     exact, alike = {}, {}
     for op in ops:

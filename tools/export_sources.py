@@ -438,14 +438,19 @@ def from_file(path, name, o):
             f"{path}:{name} must return (module, inputs) or (module, inputs, forward), the first a torch.nn.Module; found {found}"
         )
     module, first, forward = made + ((made[0],) if len(made) == 2 else ())
+    return from_objects(f"{path}:{name}", module, first, forward, o), f"{os.path.basename(path)}:{name}", "torch"
+
+
+def from_objects(source, module, first, forward, o):
+    """a module, the inputs that it is called with, and what runs it; source names it in messages"""
     takes = inspect.signature(module.forward if forward is module else forward).parameters
     if not isinstance(first, dict):
         first = dict(zip(takes, first if isinstance(first, (tuple, list)) else (first,)))
     for k, v in first.items():
         if not isinstance(v, torch.Tensor):
-            raise Problem(f"{path}:{name}: input {k} must be a tensor, found {type(v).__name__}")
+            raise Problem(f"{source}: input {k} must be a tensor, found {type(v).__name__}")
         if v.dim() and not v.shape[0]:
-            raise Problem(f"{path}:{name}: input {k} is empty: its first axis, the batch, has size 0")
+            raise Problem(f"{source}: input {k} is empty: its first axis, the batch, has size 0")
     if (
         forward is not module and not o.train
     ):  # the loss is training's: the module alone, with what it takes itself
@@ -455,7 +460,7 @@ def from_file(path, name, o):
         inspect.signature(module.forward if forward is module else forward).bind(**first)
     except TypeError as e:
         raise Problem(
-            f"{path}:{name}: the inputs ({', '.join(first)}) are not what forward takes ({', '.join(takes)}): {e}"
+            f"{source}: the inputs ({', '.join(first)}) are not what forward takes ({', '.join(takes)}): {e}"
         )
     batch = next((t.shape[0] for t in first.values() if t.dim()), 1)
 
@@ -465,7 +470,7 @@ def from_file(path, name, o):
         )
         return {k: grown(t.detach()).requires_grad_(t.requires_grad) for k, t in first.items()}
 
-    return (module, inputs, forward, {"N": batch}), f"{os.path.basename(path)}:{name}", "torch"
+    return module, inputs, forward, {"N": batch}
 
 
 CACHES = "past_key_values past_key_value past kv_cache cache caches cache_params state states mems hidden".split()
@@ -563,9 +568,11 @@ def load(
     packed=False,
     generate=None,
     without=(),
+    objects=None,
 ):
     """What source names, as a Loaded; raises Problem where that fails. Inside without_memory() it takes none. The arguments are
-    the options of the command; options: what --set gives."""
+    the options of the command; options: what --set gives; objects: a module, its inputs and what runs it (None: itself), which
+    source only names."""
     o = argparse.Namespace(
         train=train,
         seq=seq,
@@ -584,7 +591,10 @@ def load(
     path, _, function = source.rpartition(":")
     if without and kind != "hf":
         raise Problem(f"{source}: --without is for hf:, whose inputs come from the signature of forward")
-    if kind in SOURCES and rest:
+    if objects:
+        run = objects[2] or objects[0]
+        made, comment, made_by, notes, name = from_objects(source, *objects[:2], run, o), source, "torch", [], source
+    elif kind in SOURCES and rest:
         made, comment, made_by, *notes = SOURCES[kind](rest, o)
         name = os.path.basename(rest.rstrip("/")).removesuffix(".json")
     elif path.endswith(".py") and function:

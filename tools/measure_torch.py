@@ -14,6 +14,8 @@ allocation in order. Exit status: 0 the bounds of the estimate hold, 3 one is br
 
 import argparse, collections, contextlib, csv, functools, gc, json, os, re, signal, subprocess, sys, tempfile, weakref
 
+import export_command
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PHASES = ("forward", "backward", "optimizer")
 PRETENDED = "libnullgpu" in os.environ.get("LD_PRELOAD", "")
@@ -336,9 +338,6 @@ def on_device():
         raise Problem(
             "no CUDA device: run it with --record FILE on a machine that has one, and here with --measured FILE"
         )
-    if PRETENDED and "NULLGPU_BOOL" not in os.environ:  # nothing is computed there: all of a mask is set
-        os.environ["NULLGPU_BOOL"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.argv])
     return torch
 
 
@@ -403,26 +402,31 @@ def rules_options():
     return ["--rules", export_text.rules()[0].split()[1]] if export_text.rules() else []
 
 
-def measure(o):
+def loading(o):
+    """the arguments of export_torch.load"""
+    from export_options import setting
+
+    return dict(
+        train=bool(o.train),
+        batch=o.batch,
+        options=dict(setting(pair) for pair in o.set),
+        keep=o.keep,
+        **{name: getattr(o, name) for name in EXPORTER if getattr(o, name) is not None},
+    )
+
+
+def measure(o, export=export):
     """a record: what was measured, the text, the options of vram estimate"""
     torch = on_device()
     sys.path.insert(0, HERE)
     import export_torch
-    from export_options import setting
     from export_rows import progress
 
     progress(f"{o.source}: exporting it")
     text, notes = (read(o.text), []) if o.text else export(o)
     progress(f"{o.source}: loading it")
     try:
-        loaded = export_torch.load(
-            o.source,
-            train=bool(o.train),
-            batch=o.batch,
-            options=dict(setting(pair) for pair in o.set),
-            keep=o.keep,
-            **{name: getattr(o, name) for name in EXPORTER if getattr(o, name) is not None},
-        )
+        loaded = export_torch.load(o.source, **loading(o))
     except export_torch.Problem as e:
         raise Problem(str(e))
     dims = dict(loaded.dims)
@@ -430,6 +434,14 @@ def measure(o):
         if n not in dims:
             raise Problem(f"--dim {n}: the model has no such dim (expected one of {', '.join(dims)})")
         dims[n] = int(v)
+    return measured(o, loaded, dims, text, notes)
+
+
+def measured(o, loaded, dims, text, notes):
+    """the record of a module that is loaded: o has the options of the step"""
+    import torch
+    from export_rows import progress
+
     module = loaded.module
     properties = torch.cuda.get_device_properties(0)
     device = {
@@ -489,25 +501,22 @@ def measure(o):
 # ---- comparing
 
 
-def estimate(record, tool):
+def estimate(record):
     """what vram estimate says of the record's text: the JSON object, and the events"""
     answers = []
     own = ["--cudnn", "none"] if record["device"]["pretended"] else []  # it gives cuDNN no workspaces
     for output in ("--json",), ("--events", "-"):
         try:
-            p = subprocess.run(
-                [tool, "estimate", "-", *record["options"], *own, *output],
-                input=record["text"],
-                capture_output=True,
-                text=True,
+            status, out, err = export_command.run(
+                ["estimate", "-", *record["options"], *own, *output], record["text"]
             )
         except OSError as e:
-            raise Problem(f"{tool}: {e.strerror}; build it with make, or name it with VRAM=FILE")
-        if p.returncode not in (0, 3):
             raise Problem(
-                f"vram estimate: {(p.stderr.strip().splitlines() or [f'exit status {p.returncode}'])[-1]}"
+                f"{export_command.tool()}: {e.strerror}; build it with make, or name it with VRAM=FILE"
             )
-        answers.append(p.stdout)
+        if status not in (0, 3):
+            raise Problem(f"vram estimate: {(err.strip().splitlines() or [f'exit status {status}'])[-1]}")
+        answers.append(out)
     rows = [l.split(",", 5) for l in answers[1].splitlines()[1:]]
     return json.loads(answers[0]), [
         [w[0], w[1], int(w[2]), int(w[3]), w[5], w[4]] for w in rows if len(w) == 6
@@ -869,6 +878,10 @@ def main():
             except (KeyError, TypeError):
                 raise Problem(f"{o.measured}: not a measurement that --record wrote")
         else:
+            on_device()
+            if PRETENDED and "NULLGPU_BOOL" not in os.environ:  # nothing is computed there: all of a mask is set
+                os.environ["NULLGPU_BOOL"] = "1"
+                os.execv(sys.executable, [sys.executable, *sys.argv])
             record = measure(o)
         if o.record:
             with open(o.record, "w") as f:
@@ -880,7 +893,7 @@ def main():
                 rows = csv.writer(f, lineterminator="\n")
                 rows.writerow(("phase", "action", "id", "size", "node"))
                 rows.writerows(record["events"])
-        ours, our_events = estimate(record, os.environ.get("VRAM", os.path.join(HERE, "..", "vram")))
+        ours, our_events = estimate(record)
     except Problem as e:
         fail(e)
     except Exception as e:  # of the module: one line, as every bad input

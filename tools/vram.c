@@ -208,7 +208,12 @@ static int run(int argc, char **argv) {
   return no_command(argv[1]);
 }
 
-int main(int argc, char **argv) {
+void cmd_way(const char *text) {
+  if (IS_TERMINAL(stdout))
+    printf("%s%s%s\n", cmd_dim, text, cmd_plain);
+}
+
+int cmd_main(int argc, char **argv) {
   int status;
   cmd_files_forget();
   cmd_units = VRAM_UNITS_IEC;
@@ -221,3 +226,5 @@ int main(int argc, char **argv) {
     return cmd_cannot("write", "standard output", OTHER);
   return status;
 }
+
+int main(int argc, char **argv) { return cmd_main(argc, argv); }

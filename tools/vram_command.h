@@ -25,8 +25,29 @@
 #define CMD_FORMAT
 #endif
 
+/* Standard streams of the command: the program's own, or what cmd_streams sets (NULL: the program's
+   own again), for a call from another program. */
+void cmd_streams(FILE *in, FILE *out, FILE *err);
+FILE *cmd_stdin(void);
+FILE *cmd_stdout(void);
+FILE *cmd_stderr(void);
+#ifndef CMD_PLAIN_STREAMS
+#undef stdin
+#undef stdout
+#undef stderr
+#undef putchar
+#define stdin cmd_stdin()
+#define stdout cmd_stdout()
+#define stderr cmd_stderr()
+#define printf(...) fprintf(cmd_stdout(), __VA_ARGS__)
+#define putchar(c) putc(c, cmd_stdout())
+#endif
+
 enum { MAX_NODE_NAME = VRAM_MAX_NAME + 12 * VRAM_MAX_LOOPS + 1 };
 enum { FITS = 0, OTHER = 1, USAGE = 2, TOO_LARGE = 3 }; /* exit status */
+
+/* `vram ARGUMENTS`; the exit status. Changes the texts of argv. */
+int cmd_main(int argc, char **argv);
 
 /* ---- commands: the arguments behind the command's name; the exit status ---- */
 
@@ -57,6 +78,8 @@ typedef const char *const cmd_text[];
 extern cmd_text help_main, help_estimate, help_fit, help_plan, help_advise, help_arena, help_emit,
     help_replay, help_diff, help_run, help_watch, help_list, help_convert, help_parallel;
 void cmd_help(const char *const *help, FILE *to);
+/* Where to go on from a verdict: for who sits before a terminal. */
+void cmd_way(const char *text);
 
 /* ---- errors: one line on standard error; they return the exit status ---- */
 
@@ -94,6 +117,11 @@ void cmd_half(const char *path, const char *gone);
 void cmd_stoppable(void);
 int cmd_stopped(void);
 int cmd_stop(void *user); /* the same, for the library's searches */
+/* From here on commands are called by another program, whose signals are its own: they end with the
+   best so far where cmd_guest_stop says so, in whatever thread. */
+void cmd_guest(void);
+void cmd_guest_stop(void);
+int cmd_is_guest(void);
 
 /* ---- words and numbers ---- */
 
@@ -116,9 +144,15 @@ int cmd_parse_size(const char *s, uint64_t *to);
 int cmd_bad_size(const char *v); /* says so, and which unit a letter may mean */
 /* The size behind option a: below 1 MiB it has to name its unit. 0: error printed. */
 int cmd_take_size(const char *a, const char *v, uint64_t *to);
+/* Digits in base 10 or 16, behind which *s points then; 0: there are none, or more than `most`. */
+int cmd_digits(const char **s, const char *end, unsigned base, uint64_t most, uint64_t *to);
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
 /* 8.9 as 89; 0: error printed */
 uint32_t cmd_parse_cc(const char *s);
+
+/* An array of n with room for one more, twice as much where *cap is reached; NULL: no memory, the
+   array stays as it was. */
+void *cmd_room(void *array, uint32_t n, uint32_t *cap, size_t size);
 
 /* ---- texts for people and for programs ---- */
 
@@ -188,6 +222,9 @@ typedef struct cmd_output { /* a file that is there whole or not at all */
 
 /* FILE is - */
 int cmd_is_output(const char *path);
+/* What can be looked at twice: opening a pipe would wait, and take its bytes from who reads the
+   text. */
+int cmd_is_regular(const char *path);
 /* - is standard output, what is no regular file is written to. Not FITS: message printed. */
 int cmd_output_open(cmd_output *o, const char *path);
 /* failed: what wrote to o->file says that not all is there. Not FITS: message printed. */

@@ -247,10 +247,13 @@ int convert_command(int argc, char **argv) {
   if (j.spec ? j.all_ranks : j.rank_given != NULL)
     return cmd_bad(j.spec ? "a text for every rank:" : "an option of --parallel:",
                    j.spec ? "--rank all" : "--rank", j.spec ? "one rank" : NULL);
-  if (!j.spec && !model_sniff(j.model) && cmd_built_in(j.model))
-    return cmd_bad("a model in the text form already:", j.model, "a file of weights or ONNX");
-  if (!model_sniff(j.model) && (kind_refuse(j.model, j.command) || model_refuse_file(j.model)))
-    return USAGE;
+  if (!model_sniff(j.model)) {
+    if (!cmd_built_in(j.model) && (kind_refuse(j.model, j.command) || model_refuse_file(j.model)))
+      return USAGE;
+    if (!j.spec && strcmp(j.model, "-") != 0)
+      return cmd_bad("a text already:", j.model,
+                     "an ONNX or TFLite file, a config.json; of a text one rank: --parallel SPEC");
+  }
   status = j.spec ? model_read(j.model, &j, &text, &len) : model_text(j.model, &j, &text, &len);
   if (!status && j.spec)
     status = convert_rank(&j, &text, &len);

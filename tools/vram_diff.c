@@ -659,6 +659,10 @@ static void diff_text(const diff *d) {
   size_t k, i, wrong = 0;
   printf("%s%s%s predicted, %s%s%s measured\n", cmd_bold, d->s[0].t.path, cmd_plain, cmd_bold,
          d->s[1].t.path, cmd_plain);
+  for (k = 0; k < 2; k++)
+    if (d->s[k].t.host_bytes)
+      printf("%sin the host's memory of %s, not compared: %s%s\n", cmd_dim, d->s[k].t.path,
+             cmd_human(d->s[k].t.host_bytes), cmd_plain);
   for (k = 0; k < sizeof section / sizeof *section; k++) {
     size_t shown = 0, more = 0, more_differ = 0;
     const size_t most = section[k].what == peak_row || section[k].what == phase_peak_row ||
@@ -753,6 +757,8 @@ static int read_sides(diff *d) {
     s->path = d->path[i];
     status = model_read(s->path, &own, bytes + i, len + i);
     if (!status)
+      status = trace_unpack(s->path, bytes + i, len + i);
+    if (!status)
       status = trace_begin(&s->t, s->path, len[i]);
     if (!status)
       model[i] = trace_kind(bytes[i], len[i]) == NOTHING ||
@@ -778,8 +784,8 @@ static int read_sides(diff *d) {
       status = trace_kind(bytes[i], len[i]) == JSON ? document_read_json(&doc, &root)
                                                     : document_read_pickle(&doc, &root);
       if (!status && (root.type == V_LIST || datum_items(datum_get(&root, "segments")) ||
-                      datum_get(&root, "device_traces"))) {
-        status = trace_read_snapshot(&s->t, &root, d->device);
+                      datum_get(&root, "device_traces") || trace_is_profiler(&root))) {
+        status = trace_read_values(&s->t, &root, d->device);
         if (!status)
           status = side_from_trace(d, s);
       } else if (!status)

@@ -16,9 +16,9 @@ static const char *not_of(const job *j) {
       {"fit", "--table --no-table --live --terms --explain --events --svg --html "
               "--snapshot "
               "--trace"},
-      {"plan",
-       "--generate --infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
-       "--events --html --snapshot --trace --solve --global-batch --flop-per-byte --top"},
+      {"plan", "--generate --infer --inplace --checkpoint --checkpoint-nodes --reentrant --live "
+               "--terms --explain "
+               "--events --html --snapshot --trace --solve --global-batch --flop-per-byte --top"},
       {"advise",
        "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
        "--trace --csv --solve --global-batch --flop-per-byte"},
@@ -313,6 +313,12 @@ static int set_adapters(job *j, const char *a, const char *v) { /* --lora, --qua
   return !lora || j->o.train || set_train(j, a, "adamw");
 }
 
+static int set_freeze(job *j, const char *a, const char *v) {
+  j->freeze = v;
+  j->training = a;
+  return 1;
+}
+
 static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
   const size_t len = strcspn(v, "=");
   int64_t n;
@@ -398,6 +404,22 @@ static int set_cudnn(job *j, const char *a, const char *v) {
   return i < 3 || (cmd_bad("unknown workspaces of cuDNN", v, "expected, none or benchmark"), 0);
 }
 
+static const char *const attention_words[] = {
+#define VRAM__X(id, text) text,
+    VRAM_ATTENTIONS(VRAM__X)
+#undef VRAM__X
+};
+
+static int set_attention(job *j, const char *a, const char *v) {
+  uint32_t i = VRAM_ATTENTION_ANY + 1u;
+  (void)a;
+  while (i < VRAM_ATTENTION_COUNT && strcmp(v, attention_words[i]))
+    i++;
+  j->o.attention = (vram_attention)i;
+  return i < VRAM_ATTENTION_COUNT ||
+         (cmd_bad("unknown kernel of attention", v, "flash, efficient, cudnn or math"), 0);
+}
+
 static int set_modules(job *j, const char *a, const char *v) {
   (void)a;
   j->o.eager_modules = !strcmp(v, "eager-cuda10") ? VRAM_EAGER_CUDA10 : !strcmp(v, "eager");
@@ -439,8 +461,11 @@ static void bad_solve(const char *v) {
       cmd_bad("nothing to solve for in a graph", v, expected);
       return;
     }
-  snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
-           best ? own : "");
+  if (!best && *v && strspn(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(v)) /* a dim's name */
+    snprintf(expected, sizeof expected, "dim:%.40s? %s", v, own);
+  else
+    snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
+             best ? own : "");
   cmd_bad("nothing to solve for", v, expected);
 }
 
@@ -491,6 +516,7 @@ static int job_flag(job *j, const char *a) {
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
               {"--reentrant", offsetof(job, o.reentrant), 1, 1},
+              {"--inplace", offsetof(job, in_place), 1, 0},
               {"--json", offsetof(job, json), 1, 0},
               {"--csv", offsetof(job, csv), 1, 0},
               {"--table", offsetof(job, table), 1, 0},
@@ -532,11 +558,13 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--prefetch --pinned", set_batches},
                 {"--amp --dtype", set_dtype},
                 {"--lora --quant", set_adapters},
+                {"--freeze", set_freeze},
                 {"--batch --dim", set_dim},
                 {"--budget --context", set_bytes},
                 {"--gpu", set_gpu},
                 {"--cc", set_cc},
                 {"--cudnn", set_cudnn},
+                {"--attention", set_attention},
                 {"--modules", set_modules},
                 {"--rules", set_rules},
                 {"--solve", set_solve},
@@ -593,17 +621,23 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (j->dry_run_batch)
     snprintf(epoch + strlen(epoch), sizeof epoch - strlen(epoch), " dry-run-batch %" PRId64,
              j->dry_run_batch);
-  snprintf(
-      to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
-      o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "", dtype,
-      o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
-      j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
-      j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
-      *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
-      o->zero_grad_late ? " zero-grad-late" : "", o->zero_grad_end ? " zero-grad-end" : "", epoch,
-      o->clip_grad_norm ? " clip-grad-norm" : "", o->optimizer_in_backward ? " in-backward" : "",
-      o->ema ? " ema" : "", *segments ? " checkpoint " : "", segments,
-      o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+           o->train ? "train " : "infer", o->train ? j->optimizer : "",
+           o->capturable ? " capturable" : "", *dtype ? " " : "", dtype, o->amp ? " amp " : "",
+           o->amp ? vram_dtype_name((vram_dtype)o->amp) : "", j->lora ? " lora " : "",
+           j->lora ? j->lora : "", j->quant ? " quant " : "", j->quant ? j->quant : "",
+           j->freeze ? " freeze " : "", j->freeze ? j->freeze : "",
+           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
+           o->keep_grads ? " keep-grads" : "", o->zero_grad_late ? " zero-grad-late" : "",
+           o->zero_grad_end ? " zero-grad-end" : "", epoch,
+           o->clip_grad_norm ? " clip-grad-norm" : "",
+           o->optimizer_in_backward ? " in-backward" : "", o->ema ? " ema" : "",
+           *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
+           o->first_step ? " first step" : "");
+  if (j->in_place)
+    snprintf(to + strlen(to), cap - strlen(to), " inplace");
+  if (o->attention)
+    snprintf(to + strlen(to), cap - strlen(to), " attention %s", attention_words[o->attention]);
   if (j->nth_step)
     snprintf(to + strlen(to), cap - strlen(to), " step %" PRIu32, j->nth_step);
   if (j->spec) {
@@ -684,6 +718,10 @@ int job_check(job *j) {
   if (j->automatic && (j->checkpoint || j->o.reentrant))
     return cmd_bad("--checkpoint auto excludes",
                    j->checkpoint ? "--checkpoint-nodes" : "--reentrant", NULL);
+  if (j->automatic && j->in_place)
+    return cmd_bad("--checkpoint auto excludes", "--inplace", NULL);
+  if (j->generate && j->in_place)
+    return cmd_bad("--generate excludes", "--inplace", NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
     return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
   return FITS;
@@ -857,7 +895,10 @@ static int graph_load(const job *j, const loaded *l, size_t len, const vram_dim 
   vram_graph_init(g, *mem, need);
   if (vram_graph_adapt(g, j->lora, j->quant))
     return cmd_bad(g->error.text, NULL, NULL);
-  return vram_graph_parse(g, l->text, len, dims, ndims, &err) ? model_error(j, &err) : FITS;
+  if (vram_graph_parse(g, l->text, len, dims, ndims, &err) ||
+      (j->freeze && vram_graph_freeze_weights(g, j->freeze, &err)))
+    return model_error(j, &err);
+  return FITS;
 }
 
 /* The model with the batches of --last-batch, --eval-batch and --dry-run-batch. */
@@ -898,6 +939,28 @@ static int job_cut(const job *j, loaded *l) {
              : FITS;
 }
 
+/* --inplace, for steps as they are: checkpointed ranges are known. */
+static int job_inplace(job *j, vram_graph *g, vram_inplace *to) {
+  vram_error err;
+  const uint64_t need = vram_graph_inplace_bytes(g, &j->o);
+  void *mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  vram_result r;
+  if (!mem)
+    return cmd_no_memory();
+  r = vram_graph_inplace(g, &j->o, mem, need, to, &err);
+  free(mem);
+  return r ? model_error(j, &err) : FITS;
+}
+
+static int job_inplaces(job *j, loaded *l) {
+  vram_inplace other;
+  int i, status = j->in_place ? job_inplace(j, &l->g, &j->in_places) : FITS;
+  for (i = 0; i < 3 && j->in_place && !status; i++)
+    if (l->other_mem[i])
+      status = job_inplace(j, &l->other[i], &other);
+  return status;
+}
+
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
   int status;
@@ -929,6 +992,9 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
       vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
     j->o.checkpoint = l->ranges;
   }
+  status = job_inplaces(j, l);
+  if (status)
+    return status;
   if (j->automatic) {
     vram_result r;
     cmd_progress("vram: planning what to compute again", 0);

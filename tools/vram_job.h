@@ -35,6 +35,8 @@
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
   "  --quant nf4,...       linear weights: nf4, fp4, int8, fp8\n"                                  \
+  "  --freeze N|NAME,...   the first N layers and what is before them, or modules\n"               \
+  "                        of these names, learn no more\n"                                        \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
   "                        gradient_checkpointing_enable() has it\n"                               \
@@ -44,6 +46,7 @@
   "                        name inside loops is meant in every round (in one:\n"                   \
   "                        name[3])\n"                                                             \
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
+  "  --inplace             activations in place wherever autograd allows it\n"                     \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
   "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
@@ -72,6 +75,9 @@
   "  --cudnn expected|none|benchmark\n"                                                            \
   "                        workspaces of convolutions (default: expected);\n"                      \
   "                        benchmark: torch.backends.cudnn.benchmark=True\n"                       \
+  "  --attention flash|efficient|cudnn|math\n"                                                     \
+  "                        the kernel, as sdpa_kernel() has it (default: what\n"                   \
+  "                        PyTorch picks)\n"                                                       \
   "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
   "  --modules lazy|eager|eager-cuda10\n"                                                          \
   "                        CUDA_MODULE_LOADING (default: lazy), or CUDA 10\n"                      \
@@ -84,7 +90,7 @@ typedef enum { SOLVE_BATCH, SOLVE_PROMPT, SOLVE_NEW } solve_generation;
 typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
-  const char *lora, *quant, *generate;
+  const char *lora, *quant, *freeze, *generate;
   const char *deepspeed; /* a ds_config.json, and the words of --parallel that it stands for: */
   char made_spec[1024];
   const char *spec; /* --parallel, */
@@ -115,6 +121,8 @@ typedef struct job {
   uint64_t budget, gpu_bytes;
   const char *budget_given; /* of plan */
   int has_budget, json, csv, table, live, terms, explain;
+  int in_place; /* --inplace, and what became of it: */
+  vram_inplace in_places;
   int automatic; /* --checkpoint auto, and what it found: */
   vram_planned_step planned;
   const char *solve; /* of fit */

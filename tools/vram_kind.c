@@ -1,4 +1,5 @@
 /* What is no model that a command reads: its kind in a word, and the way from it. */
+#include "vram_gzip.h"
 #include "vram_model.h"
 #include "vram_trace.h"
 
@@ -263,8 +264,9 @@ static int refuse_file(const char *path, const char *command) {
     k = text_kind(path, head, n);
   if (!k && ends_in(path, ".csv") && cmd_in(command, "estimate fit emit convert"))
     k = &kind_table;
-  if (takes_traces && k == &kind_binary && trace_kind(head, n) == PICKLE)
-    k = NULL; /* of protocol 1 */
+  if (takes_traces && (gzip_is(head, n) || trace_is_pprof(head, n) ||
+                       (k == &kind_binary && trace_kind(head, n) == PICKLE)))
+    k = NULL; /* a profile, what is packed, a pickle of protocol 1 */
   return k && !(takes_traces && k == &kind_pickle) ? say_kind(path, k) : FITS;
 }
 

@@ -40,6 +40,7 @@ const char *cmd_name_at(const char *what, uint32_t i) {
 
 enum {
   WORD = 64,   /* letters that count */
+  NEAREST = 4, /* names that are equally near and all said */
   SLIPPED = 8, /* a letter that was lost, doubled, or exchanged with the next one */
   CHANGED = 9  /* for another one: "gps" is gpus, not ops */
 };
@@ -132,9 +133,21 @@ const char *cmd_nearest_of(const char *list, const char *name) {
 }
 
 const char *cmd_nearest(const char *what, const char *name) {
-  static char text[2 * WORD];
-  const char *best = cmd_nearest_name(what, name);
-  snprintf(text, sizeof text, "%s%s vram list %s", best ? best : "one of", best ? "?" : "", what);
+  static char text[4 * WORD];
+  const char *best = cmd_nearest_name(what, name), *known;
+  const size_t least = best ? distance(name, best) : 0;
+  size_t at = 0;
+  uint32_t i, n = 0;
+  *text = 0;
+  for (i = 0; best && n <= NEAREST && (known = cmd_name_at(what, i)) != NULL; i++)
+    if (distance(name, known) == least && ++n <= NEAREST)
+      at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", n > 1 ? ", " : "", known);
+  if (n > NEAREST || (best && at >= 3 * WORD)) /* rtx060: one of three; resnet: of more */
+    snprintf(text, sizeof text, "%s", best);
+  else if (!n)
+    snprintf(text, sizeof text, "one of");
+  at = strlen(text);
+  snprintf(text + at, sizeof text - at, "%s vram list %s", best ? "?" : "", what);
   return text;
 }
 
@@ -203,13 +216,33 @@ static const char *called_elsewhere(const char *a) {
   return NULL;
 }
 
+/* What the options of a help begin with the word (--c), behind the list of `n` in `best`. */
+static uint32_t options_with(const char *const *help, const char *word, const char *without,
+                             uint32_t n, char best[2 * WORD]) {
+  for (; help && *help; help++) {
+    const char *at = *help;
+    cmd_option o;
+    while (cmd_next_option(&at, &o)) {
+      char known[WORD];
+      const size_t len = strlen(best);
+      snprintf(known, sizeof known, "%.*s", (int)o.name_len, o.name);
+      if (strncmp(known, word, strlen(word)) != 0 || cmd_in(known, without) || strstr(best, known))
+        continue;
+      if (++n <= NEAREST)
+        snprintf(best + len, 2 * WORD - len, "%s%s", n > 1 ? ", " : "", known);
+    }
+  }
+  return n;
+}
+
 int cmd_unknown_option(const char *a, const char *name, const char *const *also,
                        const char *without) {
   const cmd_entry *c = cmd_table;
-  char word[WORD], best[WORD] = "", expected[2 * WORD];
+  char word[WORD], best[2 * WORD] = "", expected[4 * WORD];
   const char *const *part;
   const char *elsewhere;
   size_t least;
+  uint32_t n;
   int k;
   while (c->name && strcmp(c->name, name))
     c++;
@@ -239,6 +272,11 @@ int cmd_unknown_option(const char *a, const char *name, const char *const *also,
     if (!cmd_in(meant, without) &&
         (cmd_find_option(c->help, meant, &o) || (also && cmd_find_option(also, meant, &o))))
       snprintf(best, sizeof best, "%s", elsewhere);
+  }
+  if (!*best && strlen(word) > 2) {
+    n = options_with(c->help, word, without, 0, best);
+    if (options_with(also, word, without, n, best) > NEAREST)
+      strcpy(best + strlen(best), ", ...");
   }
   snprintf(expected, sizeof expected, "%s%svram %s -h", best, *best ? "? " : "", name);
   return cmd_bad("unknown option", a, expected), 0;

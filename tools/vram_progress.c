@@ -4,9 +4,32 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <signal.h>
+static volatile sig_atomic_t is_stopped;
+#else
+static volatile int is_stopped;
+#endif
+static int is_guest;
+
+int cmd_is_guest(void) { return is_guest; }
+
+void cmd_guest(void) {
+  is_guest = 1;
+  is_stopped = 0;
+}
+
+void cmd_guest_stop(void) { is_stopped = 1; }
+
+int cmd_stopped(void) { return is_stopped; }
+
+int cmd_is_dumb(void) {
+  const char *term = getenv("TERM");
+  return !term || !strcmp(term, "dumb");
+}
+
+#if defined(__unix__) || defined(__APPLE__)
 
 static const char *volatile doing; /* NULL: nothing */
-static volatile sig_atomic_t seconds, limit, is_shown, is_stopped;
+static volatile sig_atomic_t seconds, limit, is_shown;
 static int doing_depth; /* begun inside one that has not ended */
 static int is_stoppable;
 static const char *volatile stopping;
@@ -50,11 +73,6 @@ static void tick(int number) {
     put(", ending", 8);
   alarm(1);
   errno = keep;
-}
-
-int cmd_is_dumb(void) {
-  const char *term = getenv("TERM");
-  return !term || !strcmp(term, "dumb");
 }
 
 void cmd_progress(const char *what, uint64_t most) {
@@ -133,7 +151,8 @@ static void on_interrupts(void (*handler)(int)) {
 
 void cmd_interrupts(const char *command) {
   stopping = command;
-  on_interrupts(end);
+  if (!is_guest)
+    on_interrupts(end);
 }
 
 void cmd_half(const char *path, const char *gone) {
@@ -146,23 +165,16 @@ void cmd_half(const char *path, const char *gone) {
 
 /* From the first search on: when it has ended its result is still to be printed. */
 void cmd_stoppable(void) {
-  if (!is_stoppable)
+  if (!is_stoppable && !is_guest)
     on_interrupts(stop);
   is_stoppable = 1;
 }
-
-int cmd_stopped(void) { return is_stopped; }
 
 #else
 
 void cmd_interrupts(const char *command) { (void)command; }
 void cmd_half(const char *path, const char *gone) { (void)path, (void)gone; }
 void cmd_stoppable(void) {}
-int cmd_stopped(void) { return 0; }
-int cmd_is_dumb(void) {
-  const char *term = getenv("TERM");
-  return !term || !strcmp(term, "dumb");
-}
 
 void cmd_progress(const char *what, uint64_t most) { (void)what, (void)most; }
 void cmd_progress_end(void) {}

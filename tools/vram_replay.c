@@ -1,35 +1,45 @@
 /* vram replay: a recorded or predicted stream of allocations, played through vram_pool over a
    device that has addresses only. */
 #include "vram_bfc.h"
+#include "vram_state.h"
 
 cmd_text help_replay = {
     "vram replay TRACE [options]     a stream of allocations through an allocator\n"
     "\n"
     "TRACE is a CSV whose first line names the columns (at least action,id,size or\n"
     "action,addr,size; stream, phase, node, category if there), RMM's log, a memory\n"
-    "snapshot of PyTorch (pickle or JSON), XLA's *-buffer-assignment.txt, the log of\n"
-    "the BFC allocator of JAX and TensorFlow (TF_CPP_VMODULE=bfc_allocator=3), or -\n"
-    "for standard input:\n"
+    "snapshot of PyTorch (pickle or JSON), what torch.profiler wrote with\n"
+    "profile_memory=True (chrome trace, memory timeline as .raw.json.gz), XLA's\n"
+    "*-buffer-assignment.txt, the log of the BFC allocator of JAX and TensorFlow\n"
+    "(TF_CPP_VMODULE=bfc_allocator=3), a profile of JAX (save_device_memory_profile;\n"
+    "or another program's of pprof); as it is or packed by gzip; or - for standard\n"
+    "input:\n"
     "  vram estimate resnet50 --train adamw --events - | vram replay -\n"
     "\n"
     "allocator\n"
     "  --policy torch|best|both|bfc\n"
     "                        PyTorch's caching allocator (default), the one of\n"
     "                        vram.h, or the two side by side; or that of JAX and\n"
-    "                        TensorFlow (default for its log and for XLA's text)\n"
+    "                        TensorFlow (default for its log and for XLA's text).\n"
+    "                        A profile is a state without an order: not played if\n"
+    "                        no policy is named, but said what is alive, by kind,\n"
+    "                        device and who asked\n"
     "  --alloc-conf K:V,...  as PYTORCH_CUDA_ALLOC_CONF (default: that of the\n"
     "                        snapshot, or none); of bfc: preallocate:True,\n"
     "                        garbage_collection:True\n"
     "  --total-bytes SIZE    memory of the device (default: 80GiB)\n"
     "  --gpu NAME            its usable memory (vram list gpus)\n"
     "  --memory-fraction F   torch.cuda.set_per_process_memory_fraction(F)\n"
-    "  --device N            of a snapshot (default: the first with events)\n"
+    "  --device N            of a snapshot (default: the first with events), of a\n"
+    "                        chrome trace (the first that is no CPU), of a profile\n"
+    "                        (default: all)\n"
     "output\n"
     "  --json                one JSON object on standard output, nothing else\n"
     "  --csv                 a line for every call: what it left allocated, reserved,\n"
     "                        requested, and the number of segments\n"
     "  --snapshot FILE       what was played as a memory snapshot of PyTorch, for\n"
     "                        pytorch.org/memory_viz; .json: as JSON, else a pickle\n"
+    "  --top N               of a profile: rows of a table (default: 12; 0: all)\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
     "Exit status 3: an allocation failed; the replay goes on without it.\n",
@@ -39,7 +49,7 @@ typedef struct replay_job {
   const char *path, *alloc_conf, *policy, *snapshot;
   uint64_t total_bytes;
   double fraction; /* 0: none */
-  int64_t device;
+  int64_t device, top;
   int json, csv;
 } replay_job;
 
@@ -505,8 +515,8 @@ static double fragmentation(const played *p) {
 /* Where an event stands: "line 12, backward, conv1" */
 static const char *place_text(const trace *t, size_t i, char *to, size_t cap) {
   const trace_note *n = t->note + i;
-  snprintf(to, cap, "%s %" PRIu32 "%s%s%s%s", t->is_snapshot ? "entry" : "line", n->line,
-           n->phase ? ", " : "", t->text[n->phase], n->node ? ", " : "", t->text[n->node]);
+  snprintf(to, cap, "%s %" PRIu32 "%s%s%s%s", trace_unit(t), n->line, n->phase ? ", " : "",
+           t->text[n->phase], n->node ? ", " : "", t->text[n->node]);
   return to;
 }
 
@@ -525,13 +535,17 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
     printf(" %12s %12s", cmd_human(p[i].stats.value[0].peak),                                      \
            cmd_human(p[i].stats.value[0].current));                                                \
   printf("\n")
-  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number));
+  printf("%s%s%s  %s call%s", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number),
+         t->ncalls == 1 ? "" : "s");
   printf(", device %s", cmd_human(r->options.total_bytes));
   if (r->options.limit_bytes)
     printf(", at most %s of it", cmd_human(r->options.limit_bytes));
   if (j->alloc_conf && *j->alloc_conf)
     printf(", %s", j->alloc_conf);
   printf("\n");
+  if (t->host_bytes)
+    printf("%snot played, in the host's memory: %s%s\n", cmd_dim, cmd_human(t->host_bytes),
+           cmd_plain);
   if (t->before)
     printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
            cmd_grouped(t->before, number), cmd_plain);
@@ -606,7 +620,7 @@ static void replay_figures(const trace *t, const played *p) {
   printf(",\"fragmentation\":%.6f", fragmentation(p));
   if (t->n) {
     const trace_note *n = t->note + p->peak_at;
-    printf(",\"peak_%s\":%" PRIu32 ",\"peak_phase\":", t->is_snapshot ? "entry" : "line", n->line);
+    printf(",\"peak_%s\":%" PRIu32 ",\"peak_phase\":", trace_unit(t), n->line);
     cmd_json_text(stdout, t->text[n->phase]);
     printf(",\"peak_node\":");
     cmd_json_text(stdout, t->text[n->node]);
@@ -629,6 +643,8 @@ static void replay_json(const replay_job *j, const replay *r, const played *p, i
     printf("null");
   printf(",\"before\":%lu,\"ignored\":%" PRIu64 ",\"unmatched\":%" PRIu64 ",",
          (unsigned long)t->before, t->ignored, t->unmatched);
+  if (t->host_bytes)
+    printf("\"host_bytes\":%" PRIu64 ",", t->host_bytes);
   for (i = 0; i < n; i++) {
     if (n > 1)
       printf("%s\"%s\":{", i ? "," : "", i ? "best" : "torch");
@@ -655,7 +671,7 @@ static int replay_option(replay_job *j, const char *a, const char *v) {
   if (!strcmp(a, "--csv"))
     return j->csv = 1;
   if (!cmd_in(a, "--policy --alloc-conf --total-bytes --gpu --memory-fraction --device --snapshot "
-                 "--units"))
+                 "--top --units"))
     return cmd_unknown_option(a, "replay", NULL, "");
   if (!v || !strncmp(v, "--", 2))
     return cmd_bad("no value behind", a, NULL), 0;
@@ -683,6 +699,9 @@ static int replay_option(replay_job *j, const char *a, const char *v) {
   } else if (!strcmp(a, "--device")) {
     if (!cmd_parse_count(v, 0, 1000000, &j->device))
       return cmd_bad("not a device", v, "0, 1, ..."), 0;
+  } else if (!strcmp(a, "--top")) {
+    if (!cmd_parse_count(v, 0, MAX_ITEMS, &j->top))
+      return cmd_bad("not a number of rows", v, "0 or more"), 0;
   } else if (!cmd_set_units(v))
     return 0;
   return 2;
@@ -711,10 +730,11 @@ static int replay_arguments(replay_job *j, int argc, char **argv) {
   if (j->json + j->csv + cmd_is_output(j->snapshot) > 1)
     return cmd_bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
   if (!strcmp(j->policy, "bfc") && j->snapshot)
-    return cmd_bad("--snapshot is of one policy, not", "bfc", "torch or best");
+    return cmd_bad("--snapshot is of PyTorch's allocator or of vram.h's, not of", "bfc",
+                   "torch or best");
   if (!strcmp(j->policy, "both") && (j->csv || j->snapshot))
     return cmd_bad(j->csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not",
-                   "both", "torch or best");
+                   "both", j->csv ? "torch, best or bfc" : "torch or best");
   return FITS;
 }
 
@@ -737,6 +757,8 @@ static int replay_trace(replay_job *j, const trace *t) {
   played p[2];
   replay r;
   vram_error err;
+  if (t->is_state && !*j->policy && !j->snapshot && !j->csv)
+    return state_report(t, j->json, (uint32_t)j->top);
   if (!*j->policy)
     j->policy = t->is_bfc && !j->snapshot ? "bfc" : "torch";
   if (!strcmp(j->policy, "bfc"))
@@ -778,6 +800,7 @@ int replay_command(int argc, char **argv) {
   j.policy = "";
   j.total_bytes = UINT64_C(80) << 30;
   j.device = -1;
+  j.top = 12;
   status = replay_arguments(&j, argc, argv);
   if (status || !j.path)
     return status;

@@ -1,4 +1,5 @@
 #include "vram_trace.h"
+#include "vram_gzip.h"
 #include "vram_model.h"
 #include "vram_xla.h"
 
@@ -14,11 +15,16 @@ void trace_end(trace *t) {
   memset(t, 0, sizeof *t);
 }
 
+const char *trace_unit(const trace *t) {
+  return t->is_snapshot || t->has_entries ? "entry" : t->is_profile ? "sample" : "line";
+}
+
 int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size_t len) {
+  const char *const unit = t->is_snapshot || t->has_entries || t->is_profile ? trace_unit(t) : "";
   if (t->status)
     return t->status;
-  cmd_say("%s:%s%lu: %s%s", t->path, t->is_snapshot ? " entry " : "", (unsigned long)line, what,
-          cmd_found(found, len));
+  cmd_say("%s:%s%s%s%lu: %s%s", t->path, *unit ? " " : "", unit, *unit ? " " : "",
+          (unsigned long)line, what, cmd_found(found, len));
   return t->status = USAGE;
 }
 
@@ -261,20 +267,31 @@ document trace_document(const trace *t, char *bytes, size_t len) {
   return d;
 }
 
-/* The log of the BFC allocator: its file and a line of it, among what else a program says. */
-static int is_bfc_log(const char *s, size_t n) {
-  static const char name[] = "bfc_allocator.cc:";
-  size_t i;
-  for (i = 0; i + sizeof name <= n; i++)
-    if (s[i] == *name && !memcmp(s + i, name, sizeof name - 1))
+/* A word of small letters in a text, in whatever case */
+static int has_word(const char *s, size_t n, const char *word) {
+  const size_t len = strlen(word);
+  size_t i, k;
+  for (i = 0; i + len <= n; i++) {
+    for (k = 0; k < len && cmd_lower(s[i + k]) == word[k]; k++)
+      ;
+    if (k == len)
       return 1;
+  }
   return 0;
 }
 
+/* The first line of a CSV names its columns, one of which is `action`. */
+static int is_csv(const char *s, size_t n) {
+  const char *const to = (const char *)memchr(s, '\n', n);
+  return has_word(s, to ? (size_t)(to - s) : n, "action");
+}
+
 /* What a file begins as: pickles of protocols 2 to 5 with 0x80, of 0 and 1 with what no CSV does.
-   What a program says before its allocator is made fits into 64 KiB. */
+   The log of the BFC allocator stands somewhere among what else a program says. */
 int trace_kind(const char *bytes, size_t len) {
   size_t i = 0;
+  if (trace_is_pprof(bytes, len))
+    return PPROF;
   while (i < len && (unsigned char)bytes[i] <= ' ')
     i++;
   if (i == len)
@@ -285,7 +302,7 @@ int trace_kind(const char *bytes, size_t len) {
     return PICKLE;
   if (xla_is(bytes, len))
     return XLA;
-  return is_bfc_log(bytes, len < 65536 ? len : 65536) ? BFC : CSV;
+  return !is_csv(bytes, len) && has_word(bytes, len, "bfc_allocator.cc:") ? BFC : CSV;
 }
 
 int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) {
@@ -296,9 +313,20 @@ int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) 
     return trace_read_bfc(t, text, len, device);
   case CSV:
     return trace_read_csv(t, text, len);
+  case PPROF:
+    return trace_read_pprof(t, text, len, device);
   default:
     return trace_bad(t, 1, "nothing in it", NULL, 0);
   }
+}
+
+int trace_read_values(trace *t, const datum *root, int64_t device) {
+  return trace_is_profiler(root) ? trace_read_profiler(t, root, device)
+                                 : trace_read_snapshot(t, root, device);
+}
+
+int trace_unpack(const char *path, char **bytes, size_t *len) {
+  return gzip_is(*bytes, *len) ? gzip_unpack(path, bytes, len) : FITS;
 }
 
 int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device) {
@@ -307,12 +335,15 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
   datum root;
   if (trace_begin(t, path, len))
     return t->status;
+  if (device >= 0 && (kind == XLA || kind == CSV))
+    return trace_bad(t, 1, "--device is for snapshots, profiles and logs: here is no second device",
+                     NULL, 0);
   if (kind != JSON && kind != PICKLE)
     return trace_read_text(t, kind, bytes, len, device);
   d = trace_document(t, bytes, len);
   t->status = kind == JSON ? document_read_json(&d, &root) : document_read_pickle(&d, &root);
   if (!t->status)
-    trace_read_snapshot(t, &root, device);
+    trace_read_values(t, &root, device);
   document_end(&d);
   return t->status;
 }
@@ -327,6 +358,8 @@ int trace_read(trace *t, const char *path, int64_t device) {
   cmd_progress("vram: reading a trace", 0);
   if (!status)
     status = cmd_read(path, &bytes, &len);
+  if (!status)
+    status = trace_unpack(path, &bytes, &len);
   if (!status)
     status = trace_from(t, path, bytes, len, device);
   cmd_progress_end();

@@ -1,6 +1,6 @@
 /* Recorded allocations as one array of vram_event: CSV by column names (also RMM's log), PyTorch's
-   memory snapshots, pickled or as JSON, XLA's buffer assignment, and the log of the BFC allocator
-   of JAX and TensorFlow. */
+   memory snapshots, pickled or as JSON, XLA's buffer assignment, the log of the BFC allocator of
+   JAX and TensorFlow, and profiles of JAX; all of them packed by gzip, too. */
 #ifndef VRAM_TRACE_H
 #define VRAM_TRACE_H
 
@@ -13,6 +13,7 @@ enum { BY_ID, BY_ADDRESS };
 typedef struct trace_note {       /* what the file says of the event with the same index */
   uint32_t node, phase, category; /* texts: trace.text[0] is "" */
   uint32_t line;                  /* of a CSV; else which entry, from 0 on */
+  uint64_t blocks; /* of a state: so many together have these bytes; phase: their device */
 } trace_note;
 
 typedef struct trace_key { /* an id or address, and what it stands for */
@@ -35,18 +36,24 @@ typedef struct trace {
   size_t before;            /* the first so many events: alive when recording began */
   uint64_t ignored;         /* lines with other actions */
   uint64_t unmatched;       /* frees of what was never allocated */
+  uint64_t host_bytes;      /* of XLA: in the host's memory, no events */
   uint64_t reserved_at_end; /* of a snapshot: its segments */
   uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */
   int has_segments, has_addresses, has_phases, has_categories, has_nodes, is_snapshot;
-  int is_bfc;     /* of a program that has the BFC allocator, not PyTorch's */
-  char conf[400]; /* allocator options that a snapshot names; "": none */
+  int has_entries; /* of JSON, but no snapshot */
+  int is_state;    /* what is alive, in no order: nothing is freed */
+  int is_profile;  /* lines are samples */
+  int is_bfc;      /* of a program that has the BFC allocator, not PyTorch's */
+  char conf[400];  /* allocator options that a snapshot names; "": none */
   int status;
 } trace;
 
 /* An empty trace; len: of the file. */
 int trace_begin(trace *t, const char *path, size_t len);
 void trace_end(trace *t);
+/* What `line` of a note counts: "line", "entry", "sample" */
+const char *trace_unit(const trace *t);
 /* Bad input at a line of a CSV or an entry of a snapshot: what 'found' */
 int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size_t len);
 /* What a dict says of a key, counted in t->steps. */
@@ -73,7 +80,7 @@ int trace_order(trace *t);
 
 /* ---- files ---- */
 
-enum { NOTHING, CSV, JSON, PICKLE, XLA, BFC };
+enum { NOTHING, CSV, JSON, PICKLE, XLA, BFC, PPROF };
 
 /* What a file begins as. */
 int trace_kind(const char *bytes, size_t len);
@@ -83,11 +90,22 @@ int trace_read_csv(trace *t, char *text, size_t len);
 int trace_read_xla(trace *t, const char *text, size_t len);
 /* device -1: the first allocator of a GPU, or the first */
 int trace_read_bfc(trace *t, const char *text, size_t len, int64_t device);
+int trace_is_pprof(const char *bytes, size_t len);
+/* device -1: of all */
+int trace_read_pprof(trace *t, const char *bytes, size_t len, int64_t device);
 /* One of the texts above; NOTHING is refused. */
 int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device);
 /* device -1: the first one with events, else with segments */
 int trace_read_snapshot(trace *t, const datum *root, int64_t device);
-/* Of any; the bytes change. t->status: not FITS, message printed */
+/* The root says that it is of torch.profiler: a chrome trace, or a memory timeline. */
+int trace_is_profiler(const datum *root);
+/* device -1: of a chrome trace the first that is not the CPU, or that */
+int trace_read_profiler(trace *t, const datum *root, int64_t device);
+/* Either of the two. */
+int trace_read_values(trace *t, const datum *root, int64_t device);
+/* What gzip packed, if it did, in place of the bytes, which came from malloc(). */
+int trace_unpack(const char *path, char **bytes, size_t *len);
+/* Of any, unpacked; the bytes change. t->status: not FITS, message printed */
 int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device);
 int trace_read(trace *t, const char *path, int64_t device);
 

@@ -176,9 +176,12 @@ VRAM_API vram_result vram_graph_init(vram_graph *g, void *mem, uint64_t bytes);
 
 /* Building by calls. The first error stays in g->error and makes every later call return NULL, so
    that values need not be looked at one by one: NULL for a value, or for a name, is an error.
+
      vram_value *x = vram_graph_input(&g, "x", VRAM_F32, 4, size, 0);
-     vram_node *c = vram_graph_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, "out_channels=64
-   kernel_size=3"); x = vram_node_output(c, 0); ... */
+     vram_node *c = vram_graph_apply(&g, VRAM_OP_conv2d, "c1", &x, 1, attributes);
+     x = vram_node_output(c, 0);
+
+   attributes: words of the text form, "out_channels=64 kernel_size=3". */
 
 #ifndef VRAM_NO_MODEL
 /* The name of a node with its rounds of loops ("fc[3][0]"), as in every output of the command: at

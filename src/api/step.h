@@ -33,6 +33,22 @@ typedef enum vram_cudnn {
   VRAM_CUDNN_BENCHMARK /* torch.backends.cudnn.benchmark: the first step tries all of them, too */
 } vram_cudnn;
 
+/* The kernel of scaled_dot_product_attention that a program asks for:
+   torch.nn.attention.sdpa_kernel of one backend around the step. */
+#define VRAM_ATTENTIONS(X)                                                                         \
+  X(ANY, "any") /* PyTorch picks one */                                                            \
+  X(CUDNN, "cudnn")                                                                                \
+  X(FLASH, "flash")                                                                                \
+  X(EFFICIENT, "efficient")                                                                        \
+  X(MATH, "math")
+
+typedef enum vram_attention {
+#define VRAM__X(id, text) VRAM_ATTENTION_##id,
+  VRAM_ATTENTIONS(VRAM__X)
+#undef VRAM__X
+      VRAM_ATTENTION_COUNT
+} vram_attention;
+
 /* A copy of the model whose weights are averages, which a step updates last. */
 typedef enum vram_ema {
   VRAM_EMA_NONE,
@@ -99,9 +115,10 @@ typedef struct vram_step_options {
   uint32_t cc;                  /* compute capability times ten; 0: 90 */
   uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;             /* workspaces of convolutions */
-  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
+  vram_attention attention; /* of lines that name no backend: a step fails where it cannot run */
+  int eager_modules;        /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                               beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;   /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -363,6 +380,50 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
    list, which may be NULL where cap is 0. */
 VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
                                          uint32_t cap);
+
+/* From here on these weights learn no more (requires_grad_(False) before the optimizer is made).
+   what: a number N, all that lies before the end of the first N layers, embeddings too ("layers" of
+   vram_graph_ranges); else names with commas or | between, of modules, of what is around them or of
+   weights
+   ("embed", "model.layers.3", "fc.weight"). After the graph was read. *err, if not NULL:
+     VRAM_ERR_NAME   no parameter has that name
+     VRAM_ERR_VALUE  more layers than there are, or nothing would learn */
+VRAM_API vram_result vram_graph_freeze_weights(vram_graph *g, const char *what, vram_error *err);
+
+/* What became of activations whose modules have `inplace` (relu, leaky_relu, elu, ...). */
+#define VRAM_IN_PLACES(X)                                                                          \
+  X(MADE, "made", "in place now")                                                                  \
+  X(WAS, "was", "in place already")                                                                \
+  X(SAVED, "saved", "what makes their input keeps it for backward")                                \
+  X(READ, "read", "their input is read again")                                                     \
+  X(VIEW, "view", "their input is a view, or none of the forward pass")                            \
+  X(COPY, "copy", "in place they keep a copy for backward")
+
+typedef enum vram_in_place {
+#define VRAM__X(id, name, text) VRAM_IN_PLACE_##id,
+  VRAM_IN_PLACES(VRAM__X)
+#undef VRAM__X
+      VRAM_IN_PLACE_COUNT
+} vram_in_place;
+
+typedef struct vram_inplace {
+  uint32_t count[VRAM_IN_PLACE_COUNT];
+} vram_inplace;
+
+/* Makes these activations overwrite their inputs (inplace=True) wherever autograd allows it and a
+   step then takes less, for steps of these options. A step is played in scratch, of
+   vram_graph_inplace_bytes bytes. Errors as of vram_step; then nothing has changed. Never NULL: all
+   but err. */
+VRAM_API vram_result vram_graph_inplace(vram_graph *g, const vram_step_options *o, void *scratch,
+                                        uint64_t bytes, vram_inplace *to, vram_error *err);
+VRAM_API uint64_t vram_graph_inplace_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* 1: vram_graph_inplace has made it so. */
+VRAM_API int vram_node_was_made_inplace(const vram_node *n);
+
+/* Never NULL: "?" for what is none. */
+VRAM_API const char *vram_in_place_name(vram_in_place why);
+VRAM_API const char *vram_in_place_text(vram_in_place why);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */

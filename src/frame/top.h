@@ -21,13 +21,15 @@
 
    Before the first include:
      VRAM_STATIC          the implementation is private to this file
-     VRAM_NAMESPACE x_    vram_graph_parse is linked as x_vram_parse, and so on
+     VRAM_NAMESPACE x_    vram_graph_parse is linked as x_vram_graph_parse, and so on
      VRAM_MACROS_ONLY     nothing but >>ct
      VRAM_ASSERT(x)       where the library checks its own results, for tests of it (assert):
                           every plan is verified before it is given out. Usually nothing
+     VRAM_NO_MODEL, VRAM_NO_STEP, VRAM_NO_PLAN, VRAM_NO_NET, VRAM_NO_WRITE, VRAM_NO_KV, VRAM_NO_READ
+                          leave a part out, declarations and all, and what needs it: without a
+                          model there is no step, without plans no >>net, without >>kv no >>read
 
-   Contents (search for the tags; each has its declarations here and its implementation below, in
-   the same order)
+   Contents (search for the tags; the declarations, in this order)
      >>ct        compile-time arithmetic: macros, no implementation needed
      >>types     results, errors, limits
      >>dtype     stored types
@@ -38,8 +40,11 @@
      >>event     an allocation, predicted or observed
      >>ledger    what counts events
      >>pool      a caching allocator
+     >>parallel  one rank of many: how a model is spread
      >>step      one step as a stream of events, and the report
      >>solve     the largest value of a dim that fits a budget
+     >>advise    what to change so that a step takes less
+     >>message   messages on too little memory, and their cause
      >>arena     offsets for buffers whose lifetimes are known
      >>schedule  a chain of stages: what to compute again, to stay within a budget
      >>runner    a schedule in one arena, run with the caller's functions
@@ -47,12 +52,13 @@
      >>writer    steps and ledgers as pictures, files and text
      >>kv        caches of keys and values, states
      >>serve     the budgets of serving engines
+     >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite, .pte
      >>llama     what llama.cpp allocates
-     >>read      files of models: GGUF, safetensors, config.json, ONNX, TFLite
-     >>convert   files with a graph as the text form: ONNX
-   and in the implementation only
-     >>text      what replaces libc        >>dims    sizes and strides
-     >>rules     constants of PyTorch and the libraries that it calls
+     >>convert   files with a graph as the text form: ONNX, TFLite
+     >>tflm      what TensorFlow Lite Micro allocates
+   Behind them the implementation, made from files in folders; each begins with its own tag:
+   >>core/ >>alloc/ >>model/ >>torch/ >>ops/ >>step/ >>parallel/ >>plan/ >>net/ >>write/ >>kv/
+   >>read/ >>llama/ >>convert/ >>tflm/ >>advise/ and the file's name (>>alloc/pool, >>step/replay).
 */
 #ifndef VRAM_H_INCLUDED
 #define VRAM_H_INCLUDED

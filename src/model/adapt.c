@@ -142,6 +142,32 @@ static int vram__adapt_option(vram__parser *p, vram__adapt *a, const char *text,
   }
 }
 
+/* Other ways to store weights, and what is known of them (transformers/quantizers). */
+static const struct {
+  vram__key_word word;
+  const char *known;
+} vram__quantised_otherwise[] = {
+    {VRAM__IS_mxfp4, "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
+                     "bf16: the model without quant="},
+    {VRAM__IS_gptq, "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
+                    "kernel is chosen, what it packs anew and needs beside is not known"},
+    {VRAM__IS_awq, "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
+                   "beside is not known"}};
+
+VRAM__FN int vram__quantised_known(vram_graph *g, int64_t kind) {
+  uint32_t i;
+  if (kind == VRAM__WORD(nf4) || kind == VRAM__WORD(fp4) || kind == VRAM__WORD(int8) ||
+      kind == VRAM__WORD(fp8))
+    return 1;
+  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
+  for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
+    if (kind == (int64_t)vram__quantised_otherwise[i].word) {
+      vram__error_more(g, "; ");
+      vram__error_more(g, vram__quantised_otherwise[i].known);
+    }
+  return 0;
+}
+
 static int vram__keys_hold(const vram__keys *keys, uint32_t key) {
   return vram__attr_find(keys->words, key, NULL) != NULL;
 }
@@ -173,6 +199,7 @@ static const char *vram__adapt_keep(vram_graph *g, const char *text) {
 }
 
 VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant) {
+  const int64_t *kind;
   vram__adapt *a;
   vram__parser p;
   if (g->error.code || (!lora && !quant))
@@ -195,9 +222,12 @@ VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const cha
     return g->error.code;
   if (lora && !vram__keys_hold(a->lora_keys, VRAM__KEY_lora))
     vram__adapt_fail(g, "adapters without a rank", vram__span_all(lora), "r=16");
-  else if (quant && !vram__keys_hold(a->quant_keys, VRAM__KEY_quant))
+  kind = vram__attr_find(a->quant_keys->words, VRAM__KEY_quant, NULL);
+  if (!g->error.code && quant && !kind)
     vram__adapt_fail(g, "no kind of quantised weights", vram__span_all(quant),
                      "nf4, fp4, int8 or fp8");
+  if (g->error.code || (kind && !vram__quantised_known(g, *kind)))
+    return g->error.code;
   vram__adapt_compute(a->quant_keys);
   g->adapt = a;
   return g->error.code;

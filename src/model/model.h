@@ -10,6 +10,7 @@
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
 #define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only where nodes are computed again */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
+#define VRAM__MADE_INPLACE 128u /* node: an activation that vram_graph_inplace made so */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
 #define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */
@@ -581,6 +582,8 @@ VRAM__FN uint32_t vram__key_missing(vram__parser *p, const vram__request *r);
 VRAM__FN int vram__key_read(vram__parser *p, uint32_t op, vram__span word, vram__keys *keys);
 
 /* adapt.c */
+/* Is this a kind of quantised weights? Else it has failed with what is known of that kind. */
+VRAM__FN int vram__quantised_known(vram_graph *g, int64_t kind);
 VRAM__FN void vram__adapt_begin(vram_graph *g, const char *text, uint64_t len);
 VRAM__FN int64_t vram__adapt_rank(vram_graph *g, int64_t rank);
 VRAM__FN int vram__adapt_line(vram_graph *g, const vram__request *r, vram__span name);

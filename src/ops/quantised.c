@@ -41,34 +41,9 @@ static int vram__quantised_float(const vram_graph *g, vram_dtype dt) {
   return dt == VRAM_F32 || dt == VRAM_F16 || dt == VRAM_BF16;
 }
 
-/* Other ways to store weights, and what is known of them (transformers/quantizers). */
-static const struct {
-  vram__key_word word;
-  const char *known;
-} vram__quantised_otherwise[] = {
-    {VRAM__IS_mxfp4, "mxfp4 is of gpt_oss's experts, which transformers trains dequantised to "
-                     "bf16: the model without quant="},
-    {VRAM__IS_gptq, "gptq in groups of 128 takes 4.16 bits a value and 4 bytes an input; which "
-                    "kernel is chosen, what it packs anew and needs beside is not known"},
-    {VRAM__IS_awq, "awq in groups of 128 takes 4.16 bits a value; what its kernels need "
-                   "beside is not known"}};
-
-static void vram__quantised_unknown(vram_graph *g, const vram_node *n) {
-  const int64_t *kind = vram__node_list(n, VRAM__KEY_quant, NULL);
-  uint32_t i;
-  vram__graph_fail(g, VRAM_ERR_VALUE, "an unknown quant= (expected nf4, fp4, int8 or fp8)");
-  for (i = 0; i < sizeof vram__quantised_otherwise / sizeof *vram__quantised_otherwise; i++)
-    if (*kind == (int64_t)vram__quantised_otherwise[i].word) {
-      vram__error_more(g, "; ");
-      vram__error_more(g, vram__quantised_otherwise[i].known);
-    }
-}
-
 static int vram__quantised_fits(vram_graph *g, const vram_node *n, const vram__quantised *q) {
-  if (!q->bits && !q->fp8) {
-    vram__quantised_unknown(g, n);
+  if (!vram__quantised_known(g, *vram__node_list(n, VRAM__KEY_quant, NULL)))
     return 0;
-  }
   if (!vram__quantised_float(g, q->from) || (q->compute && !vram__quantised_float(g, q->compute)))
     return vram__node_error(g, n,
                             "a quantised weight was f32, f16 or bf16, and so is what computes");

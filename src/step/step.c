@@ -564,6 +564,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   vram__cuts *const cuts = s->cuts;
   vram__caches *const caches = s->caches;
   vram__layers *const layers = s->layers;
+  struct vram__inplace *const inplace = s->inplace;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
   const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
@@ -577,6 +578,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   s->cuts = cuts;
   s->caches = caches;
   s->layers = layers;
+  s->inplace = inplace;
   s->pipe = pipe;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;
@@ -618,6 +620,15 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   return (vram_result)s->failed;
 }
 
+/* Does a line of the model call scaled_dot_product_attention? */
+static int vram__graph_attends(const vram_graph *g) {
+  const vram_node *n = g->first;
+  while (n && n->op != VRAM_OP_scaled_dot_product_attention && n->op != VRAM_OP_ring_attention &&
+         n->op != VRAM_OP_multi_head_attention && n->op != VRAM_OP_transformer_encoder_layer)
+    n = n->next;
+  return n != NULL;
+}
+
 /* What no step can begin with, or NULL. */
 VRAM__FN const char *vram__step_misuse(vram__step *s, const vram_graph *g,
                                        const vram_step_options *o, vram_result *why) {
@@ -629,6 +640,11 @@ VRAM__FN const char *vram__step_misuse(vram__step *s, const vram_graph *g,
     return "a model without nodes";
   if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
+  if ((uint32_t)o->attention >= VRAM_ATTENTION_COUNT)
+    return "unknown kernel of attention";
+  if (o->attention && !vram__graph_attends(g))
+    return "a kernel of attention is asked for, and no line of the model calls "
+           "scaled_dot_product_attention";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)

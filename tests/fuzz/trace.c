@@ -1,5 +1,5 @@
-/* Bytes -> a trace, whatever kind of file they are -> both policies of the pool, under options that
-   the last bytes choose.
+/* Bytes -> a trace, whatever kind of file they are, packed or not -> both policies of the pool, the
+   BFC allocator, the table of what is alive, under options that the last bytes choose.
    clang -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild tests/fuzz/trace.c \
      build/fuzz/tool.a -o build/fuzz-trace -ldl
    build/fuzz-trace -close_fd_mask=3 build/corpus tests/fuzz/corpus/trace */
@@ -16,7 +16,8 @@ static void check_trace(const trace *t) {
     const vram_event *e = t->event + i;
     calls += e->action == VRAM_ACTION_ALLOC || e->action == VRAM_ACTION_FREE ||
              e->action == VRAM_ACTION_MARK;
-    MUST(t->note[i].node < t->ntext && t->note[i].phase < t->ntext);
+    MUST(t->note[i].node < t->ntext && t->note[i].phase < t->ntext &&
+         t->note[i].category < t->ntext);
     MUST(i >= t->before || e->action == VRAM_ACTION_ALLOC);
     if (e->action > VRAM_ACTION_FREE_REQUESTED || e->action == VRAM_ACTION_BECOMES)
       continue;
@@ -40,6 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!copy)
     return 0;
   memcpy(copy, data, size);
+  if (trace_unpack("input", &copy, &size)) {
+    free(copy);
+    return 0;
+  }
   if (!trace_from(&t, "input", copy, size, choice & 1 ? 1 : -1)) {
     replay r;
     replay_job out;
@@ -73,6 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bfc.csv = (choice & 1) != 0;
     status = bfc_replay(&bfc, &t);
     MUST(status == FITS || status == TOO_LARGE);
+    MUST(state_report(&t, choice & 1, choice) == FITS);
   }
   trace_end(&t);
   free(copy);

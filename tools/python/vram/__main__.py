@@ -1,0 +1,5 @@
+"""python -m vram: the command."""
+
+from ._library import main
+
+main()
