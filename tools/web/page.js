@@ -471,7 +471,7 @@ onmessage = async (e) => {
         const advice = await slow.run(["advise", model, ...own, ...(n ? ["--tries", n] : []), "--json"]);
         if (id !== asked) return;
         const j = advice.stdout && JSON.parse(advice.stdout);
-        const whole = !n || !j || j.played < n;
+        const whole = !n || !j;
         if (j) {
           advisedOf = model;
           state.advice = { stdout: advice.stdout, status: advice.status };
