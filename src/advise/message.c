@@ -461,6 +461,7 @@ VRAM_API int vram_message_read(const char *text, uint64_t len, vram_message *to)
       continue;
     if (!first || (first->source == VRAM_MESSAGE_CUDA && f->source != VRAM_MESSAGE_CUDA)) {
       first = f; /* a bare one may stand in front of one with figures */
+      last = len;
       vram__memory_zero(to, sizeof *to);
       to->source = f->source;
       to->at = at;
