@@ -377,6 +377,7 @@ LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
   $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))
 
 install: vram
+	$(if $(strip $(foreach c,| ' " \ ` $$,$(findstring $(c),$(PREFIX)))),$(error PREFIX has one of | ' " \ ` $$, which no path here can have))
 	@case "$(PREFIX)/" in /*) ;; *) echo "PREFIX=$(PREFIX) is no absolute path" >&2; exit 1 ;; esac
 	$(INSTALL) -d "$(DESTDIR)$(BINDIR)" "$(DESTDIR)$(INCLUDEDIR)" "$(DESTDIR)$(LIBDIR)" "$(DESTDIR)$(MANDIR)/man1" "$(DESTDIR)$(MANDIR)/man7" \
 	  "$(DESTDIR)$(PKGCONFIGDIR)" "$(DESTDIR)$(CMAKEDIR)" "$(DESTDIR)$(BASHCOMPDIR)" \

@@ -40,7 +40,7 @@ while [ $# -gt 0 ]; do
       shift
       wanted=$1 ;;
     esac
-    parts | awk -v p="$wanted" '$1 == p || $2 == p { found = 1 } END { exit !found }' ||
+    parts | awk -v p="$wanted" '$1 "" == p || $2 == p { found = 1 } END { exit !found }' ||
       fail "no part '$wanted' (expected a number or a word of --list)" ;;
   -h | --help)
     echo "sh examples/tour.sh [--part N] [--list]     what each part of vram does, with its output"
@@ -52,14 +52,15 @@ done
 
 # ---- where it runs: a folder of its own, with the tree in it
 
-tree=$(cd "$(dirname "$tour")/.." && pwd)
+tree=$(CDPATH= cd -- "$(dirname "$tour")/.." && pwd)
 if [ -n "$VRAM" ]; then
   found=$(command -v "$VRAM") || fail "VRAM=$VRAM is no command" 1
 elif [ -x "$tree/vram" ]; then found=$tree/vram
 else found=$(command -v vram) || fail "there is no ./vram yet: make builds it" 1; fi
 case $found in /*) ;; *) found=$PWD/$found ;; esac
 unset VRAM
-work=$(mktemp -d "${TMPDIR:-/tmp}/vram-tour.XXXXXX") || fail "no temporary folder (TMPDIR names one)" 1
+work=$(mktemp -d "${TMPDIR:-/tmp}/vram-tour.XXXXXX") && work=$(CDPATH= cd -- "$work" && pwd) ||
+  fail "no temporary folder (TMPDIR names one)" 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
@@ -67,7 +68,7 @@ mkdir "$work/bin" && cd "$work" || exit 1
 for f in examples tests; do
   if [ -d "$tree/$f" ]; then ln -s "$tree/$f" "$f"; fi
 done
-printf '#!/bin/sh\nexec "%s" "$@"\n' "$found" >bin/vram && chmod +x bin/vram
+ln -s "$found" bin/vram
 PATH=$work/bin:$PATH
 cc=${CC:-cc}
 
@@ -98,7 +99,7 @@ has_file() { # has_file FILE: else says so
   return 1
 }
 has_cc() { # has_cc FOR WHAT: else says so
-  command -v "$cc" >/dev/null && return
+  command -v "${cc%% *}" >/dev/null && return
   printf '\n(no %s here: %s needs a C compiler)\n' "$cc" "$1"
   return 1
 }
@@ -213,7 +214,7 @@ int main(void) {
   return cudaFree(weights);
 }
 END
-    "$cc" -shared -fPIC -Wl,-soname,libcudart.so.13 -o libcudart.so.13 cudart.c
+    $cc -shared -fPIC -Wl,-soname,libcudart.so.13 -o libcudart.so.13 cudart.c
     show "sed -n 4,10p server.c"
     show "$cc -g -o server server.c ./libcudart.so.13 -Wl,-rpath,. && vram run -- ./server"
   fi
@@ -228,7 +229,7 @@ END
     show "vram watch --once"
   elif has_file tests/watch/nvml.c && has_cc "a pretended driver"; then
     printf '\n(there is no NVIDIA driver here: that of the tests, with two pretended devices)\n'
-    "$cc" -shared -fPIC -o nvml.so tests/watch/nvml.c
+    $cc -shared -fPIC -o nvml.so tests/watch/nvml.c
     export VRAM_NVML="$work/nvml.so" NVML_DEVICES=2 NVML_PID=$$
     show "vram watch --once"
   fi

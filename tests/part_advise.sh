@@ -111,6 +111,18 @@ tr '\n' ' ' <$work/json | grep -o '"command":"[^"]*"' >$work/text
 says "a long path" "build/advise/long.vram --infer "
 says_not "a path that ends" 'estimate [./]*"'
 
+# options that changes are made of: what PyTorch requests
+grep -v '^#' tests/golden/changes.txt >$work/golden
+while IFS=: read -r arguments bytes; do
+  found=$(eval "./vram estimate $arguments --cudnn none --json" | grep -o '"peak_requested_bytes": *[0-9]*' | grep -o '[0-9]*$')
+  [ "$found" = "${bytes# }" ] && ok || bad "vram estimate $arguments: $found, and PyTorch has$bytes"
+done <$work/golden
+refuse "more layers than there are" "more layers are to be frozen than there are" ./vram estimate gpt2 --train sgd --freeze 99
+refuse "no such name" "no parameter has the name h.13" ./vram estimate gpt2 --train sgd --freeze transformer.wte,h.13
+refuse "nothing learns" "no weight is left that learns" ./vram estimate mlp --train sgd --freeze fc1,fc2,fc3
+refuse "no attention" "no line of the model calls" ./vram estimate resnet18 --attention flash
+refuse "a kernel that cannot" "this attention backend does not take these tensors" ./vram estimate vit_b_16 --attention flash
+
 # none that does not fit is shown as fitting, and the exit status says whether one does
 ./vram advise resnet18 --train sgd_momentum --batch 64 --budget 2GiB --tries 60 >$work/text
 [ $? = 0 ] && ok || bad "some fit, and the exit status says no"

@@ -95,6 +95,7 @@ cell "make uninstall once more" staged uninstall
 find "$stage" -type f -o -type d -name vram >"$work/found"
 same "make uninstall leaves no file" /dev/null "$work/found"
 refuse "a PREFIX that is no absolute path" "PREFIX=usr" in_tree install PREFIX=usr
+refuse "a PREFIX with a bar" "PREFIX has one of" in_tree install "PREFIX=$work/a|b"
 
 # C. an outside project, built against what is installed
 echo "vram $version: parameters 31400, gradients 31400, optimizer 62800" >"$work/figures"
@@ -335,6 +336,10 @@ vram estimate --alloc-conf exp: expandable_segments!True
 vram estimate --generate prompt=9,n: prompt=9,new=
 vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
 vram replay tests/traces/le: tests/traces/lenet5.pickle
+vram replay tests/traces/bfc_jax.txt --policy bfc --alloc-conf pre: preallocate!True
+vram arena tests/traces/xla_mlp-l: tests/traces/xla_mlp-live-range.txt
+vram diff tests/traces/bfc_t: tests/traces/bfc_tensorflow.txt
+vram advise tests/golden/gguf/llama-3.1: tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 vram estimate tests/embedded/kws: tests/embedded/kws.vram
 vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
 vram run -- cmp tests/consumer/C: tests/consumer/CMakeLists.txt
@@ -398,6 +403,7 @@ try() { # try SHELL PROGRAM: PROGRAM prints what may end the line $1
 }
 cat >"$work/try.bash" <<'EOF'
 . tools/install/vram.bash
+shopt -s failglob # texts of options and names of files are no patterns
 # bash divides a line at = and :, too
 COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=$' \t\n"\'><=;|&(:'
 divided=${1//=/ = }
@@ -554,7 +560,15 @@ same "the action's output" "$work/wanted" "$work/out"
 cell "the action's summary" grep -q '546799616 too many' "$work/summary"
 action 2GiB "examples/none.vram"
 if [ $? = 2 ]; then ok; else bad "the action, no model"; fi
+action 2GiB "
+"
+if [ $? = 2 ]; then ok; else bad "the action, no models"; fi
 refuse "gate.sh without a budget" "usage: gate.sh" sh $packages/gate.sh
+refuse "gate.sh without a verdict" "no verdict" sh $packages/gate.sh 2GiB "" --help
+gguf="tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf takes 22068322560 bytes of 25769803776, and the CUDA context: fits"
+if [ "$(CDPATH=.:.. sh $packages/gate.sh 24GiB "" tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf)" = "$gguf" ]; then ok; else
+  bad "gate.sh of a GGUF file"
+fi
 if have check-jsonschema; then cell "action.yml" check-jsonschema --builtin-schema vendor.github-actions $packages/action/action.yml
 else skip "no check-jsonschema: the schema of action.yml"; fi
 # recipes of package managers: built where these are

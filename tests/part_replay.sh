@@ -373,9 +373,9 @@ for k in range(40): # cut short, or with a bit turned
     else:
         b[random.randrange(10, len(b))] ^= 1 << random.randrange(8)
     open(f"{to}/damaged{k}", "wb").write(b)
-for name in "jax_after.prof", "jax_mlp.prof":
+for name in "jax_after.prof", "jax_mlp.prof", "profiler.trace.json.gz", "profiler.raw.json.gz":
     b = gzip.decompress(open(f"tests/traces/{name}", "rb").read())
-    for k in range(30):
+    for k in range(20):
         m = bytearray(b)
         if k % 2:
             del m[random.randrange(1, len(b)):]
@@ -410,3 +410,30 @@ wrong "sample 0: a profile of pprof with a field that is longer" $work/input
 printf '\037\213\010\000\000\000\000\000\000\003\007' >$work/input
 wrong "byte 11 of the packed file: a block of no known kind" $work/input
 wrong "not a number of rows 'x'" --top x
+
+# J. torch.profiler (tests/traces/profiler.py prints these figures): the chrome trace, and the raw memory timeline
+for f in trace raw; do
+  ./vram replay tests/traces/profiler.$f.json.gz --json >$work/json
+  for k in peak_allocated_bytes allocated_bytes peak_reserved_bytes; do json $k $work/json; done >$work/found
+  printf '33657856\n164352\n35651584\n' >$work/wanted
+  same "torch.profiler: $f" $work/wanted $work/found
+done
+./vram diff tests/traces/profiler.trace.json.gz tests/traces/profiler.raw.json.gz --csv >$work/found
+# the first has what the allocator gave, multiples of 512 bytes; the second what is asked for, of what was there before:
+# 40 of a bias of 10 and 256 of 32 integers; parameters: 64 * 128 + 128 + 128 * 10 + 10 of 4 bytes
+cell "torch.profiler: what differs" grep -q '^peak,"requested",33657856,33657128,-728$' $work/found
+cell "torch.profiler: parameters" grep -q "^category_at_peak,\"params\",[0-9]*,$((4 * (64 * 128 + 128 + 128 * 10 + 10)))," $work/found
+if have gunzip; then
+  gunzip -c tests/traces/profiler.trace.json.gz >$work/input
+  ./vram replay $work/input --snapshot $work/again.json >$work/log
+  for name in "profiler.py:13 step aten::nll_loss_forward" "Linear_0 aten::addmm" "aten::threshold_backward"; do
+    cell "torch.profiler: $name asked" grep -q "\"name\":\"$name\"" $work/again.json
+  done
+  sed 's/\[memory\]/[none]/g' $work/input >$work/more
+  wrong "more: entry 0: a chrome trace without [memory] events (expected" $work/more
+  wrong "input: entry 0: a chrome trace without [memory] events of this device" $work/input --device 1
+else skip "no gunzip: chrome traces by hand"; fi
+try " entry 0: a memory timeline of sums only" '[[1,2],[[0,1],[0,2]]]'
+try " entry 1: no entry of a raw memory timeline" '[[1,2,512,7],[1,4,512]]'
+try " entry 0: an action or a category that is not known" '[[1,5,512,7]]'
+try " entry 0: more bytes than any device has" '[[1,2,9000000000000000000,7]]'

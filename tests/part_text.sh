@@ -4,7 +4,7 @@ check_text() { # check_text NAME FILES: the lines that awk prints are failures
   found=$(awk "$2" $3)
   if [ -z "$found" ]; then ok; else bad "$1:"; echo "$found" | head -20; fi
 }
-all=$(for f in $files; do [ -f "$f" ] && case $f in *.png | *.gguf | *.onnx | *.tflite | *.pte | *.safetensors | tests/fuzz/corpus/* | *.pickle) ;; *) echo "$f" ;; esac; done)
+all=$(for f in $files; do [ -f "$f" ] && case $f in *.png | *.gguf | *.onnx | *.tflite | *.pte | *.safetensors | tests/fuzz/corpus/* | *.pickle | *.prof | *.gz | *.pb) ;; *) echo "$f" ;; esac; done)
 code=$(for f in $all; do case $f in *.c | *.h | *.inc) echo "$f" ;; esac; done)
 here='FILENAME ":" FNR ": "'
 check_text "trailing white space" "/[ \t\r]\$/ { print $here \$0 }" "$all"

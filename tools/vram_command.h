@@ -214,6 +214,9 @@ typedef struct cmd_output { /* a file that is there whole or not at all */
 
 /* FILE is - */
 int cmd_is_output(const char *path);
+/* What can be looked at twice: opening a pipe would wait, and take its bytes from who reads the
+   text. */
+int cmd_is_regular(const char *path);
 /* - is standard output, what is no regular file is written to. Not FITS: message printed. */
 int cmd_output_open(cmd_output *o, const char *path);
 /* failed: what wrote to o->file says that not all is there. Not FITS: message printed. */

@@ -780,8 +780,8 @@ static int read_sides(diff *d) {
       status = trace_kind(bytes[i], len[i]) == JSON ? document_read_json(&doc, &root)
                                                     : document_read_pickle(&doc, &root);
       if (!status && (root.type == V_LIST || datum_items(datum_get(&root, "segments")) ||
-                      datum_get(&root, "device_traces"))) {
-        status = trace_read_snapshot(&s->t, &root, d->device);
+                      datum_get(&root, "device_traces") || trace_is_profiler(&root))) {
+        status = trace_read_values(&s->t, &root, d->device);
         if (!status)
           status = side_from_trace(d, s);
       } else if (!status)

@@ -392,6 +392,7 @@ int fit_command(int argc, char **argv) {
   o.nset = j.ndims;
   o.checkpoint_nodes = j.checkpoint;
   o.lora = j.lora;
+  o.freeze = j.freeze;
   o.quant = j.quant;
   o.step = j.o;
   o.stop = cmd_stop;

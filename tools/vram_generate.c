@@ -290,7 +290,7 @@ int generate_play(generated *t, job *j, char *text, size_t len, uint32_t most) {
   t->text = text;
   status = split(t, text, len);
   if (j->events || j->svg || j->html || j->snapshot || j->trace || j->table || j->live ||
-      j->terms || j->explain || j->lora || j->quant || j->checkpoint)
+      j->terms || j->explain || j->lora || j->quant || j->freeze || j->checkpoint)
     status =
         cmd_bad("--generate takes sizes, device, --dtype, --amp, --json and --csv", NULL, NULL);
   if (!status && (j->cache > VRAM_HF_DYNAMIC || j->is_padded || j->is_eager) &&

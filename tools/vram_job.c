@@ -313,6 +313,12 @@ static int set_adapters(job *j, const char *a, const char *v) { /* --lora, --qua
   return !lora || j->o.train || set_train(j, a, "adamw");
 }
 
+static int set_freeze(job *j, const char *a, const char *v) {
+  j->freeze = v;
+  j->training = a;
+  return 1;
+}
+
 static int set_dim(job *j, const char *a, const char *v) { /* --batch, --dim */
   const size_t len = strcspn(v, "=");
   int64_t n;
@@ -396,6 +402,22 @@ static int set_cudnn(job *j, const char *a, const char *v) {
     i++;
   j->o.cudnn = (vram_cudnn)i;
   return i < 3 || (cmd_bad("unknown workspaces of cuDNN", v, "expected, none or benchmark"), 0);
+}
+
+static const char *const attention_words[] = {
+#define VRAM__X(id, text) text,
+    VRAM_ATTENTIONS(VRAM__X)
+#undef VRAM__X
+};
+
+static int set_attention(job *j, const char *a, const char *v) {
+  uint32_t i = VRAM_ATTENTION_ANY + 1u;
+  (void)a;
+  while (i < VRAM_ATTENTION_COUNT && strcmp(v, attention_words[i]))
+    i++;
+  j->o.attention = (vram_attention)i;
+  return i < VRAM_ATTENTION_COUNT ||
+         (cmd_bad("unknown kernel of attention", v, "flash, efficient, cudnn or math"), 0);
 }
 
 static int set_modules(job *j, const char *a, const char *v) {
@@ -532,11 +554,13 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--prefetch --pinned", set_batches},
                 {"--amp --dtype", set_dtype},
                 {"--lora --quant", set_adapters},
+                {"--freeze", set_freeze},
                 {"--batch --dim", set_dim},
                 {"--budget --context", set_bytes},
                 {"--gpu", set_gpu},
                 {"--cc", set_cc},
                 {"--cudnn", set_cudnn},
+                {"--attention", set_attention},
                 {"--modules", set_modules},
                 {"--rules", set_rules},
                 {"--solve", set_solve},
@@ -593,17 +617,21 @@ void job_mode(const job *j, char *to, size_t cap) {
   if (j->dry_run_batch)
     snprintf(epoch + strlen(epoch), sizeof epoch - strlen(epoch), " dry-run-batch %" PRId64,
              j->dry_run_batch);
-  snprintf(
-      to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s", o->train ? "train " : "infer",
-      o->train ? j->optimizer : "", o->capturable ? " capturable" : "", *dtype ? " " : "", dtype,
-      o->amp ? " amp " : "", o->amp ? vram_dtype_name((vram_dtype)o->amp) : "",
-      j->lora ? " lora " : "", j->lora ? j->lora : "", j->quant ? " quant " : "",
-      j->quant ? j->quant : "", o->master_weights ? " master-weights" : "",
-      *count ? " accumulate " : "", count, o->keep_grads ? " keep-grads" : "",
-      o->zero_grad_late ? " zero-grad-late" : "", o->zero_grad_end ? " zero-grad-end" : "", epoch,
-      o->clip_grad_norm ? " clip-grad-norm" : "", o->optimizer_in_backward ? " in-backward" : "",
-      o->ema ? " ema" : "", *segments ? " checkpoint " : "", segments,
-      o->reentrant ? " reentrant" : "", o->first_step ? " first step" : "");
+  snprintf(to, cap, "%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s%s",
+           o->train ? "train " : "infer", o->train ? j->optimizer : "",
+           o->capturable ? " capturable" : "", *dtype ? " " : "", dtype, o->amp ? " amp " : "",
+           o->amp ? vram_dtype_name((vram_dtype)o->amp) : "", j->lora ? " lora " : "",
+           j->lora ? j->lora : "", j->quant ? " quant " : "", j->quant ? j->quant : "",
+           j->freeze ? " freeze " : "", j->freeze ? j->freeze : "",
+           o->master_weights ? " master-weights" : "", *count ? " accumulate " : "", count,
+           o->keep_grads ? " keep-grads" : "", o->zero_grad_late ? " zero-grad-late" : "",
+           o->zero_grad_end ? " zero-grad-end" : "", epoch,
+           o->clip_grad_norm ? " clip-grad-norm" : "",
+           o->optimizer_in_backward ? " in-backward" : "", o->ema ? " ema" : "",
+           *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
+           o->first_step ? " first step" : "");
+  if (o->attention)
+    snprintf(to + strlen(to), cap - strlen(to), " attention %s", attention_words[o->attention]);
   if (j->nth_step)
     snprintf(to + strlen(to), cap - strlen(to), " step %" PRIu32, j->nth_step);
   if (j->spec) {
@@ -857,7 +885,10 @@ static int graph_load(const job *j, const loaded *l, size_t len, const vram_dim 
   vram_graph_init(g, *mem, need);
   if (vram_graph_adapt(g, j->lora, j->quant))
     return cmd_bad(g->error.text, NULL, NULL);
-  return vram_graph_parse(g, l->text, len, dims, ndims, &err) ? model_error(j, &err) : FITS;
+  if (vram_graph_parse(g, l->text, len, dims, ndims, &err) ||
+      (j->freeze && vram_graph_freeze_weights(g, j->freeze, &err)))
+    return model_error(j, &err);
+  return FITS;
 }
 
 /* The model with the batches of --last-batch, --eval-batch and --dry-run-batch. */

@@ -35,6 +35,8 @@
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
   "  --quant nf4,...       linear weights: nf4, fp4, int8, fp8\n"                                  \
+  "  --freeze N|NAME,...   the first N layers and what is before them, or modules of\n"            \
+  "                        these names, learn no more\n"                                           \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
   "                        gradient_checkpointing_enable() has it\n"                               \
@@ -72,6 +74,9 @@
   "  --cudnn expected|none|benchmark\n"                                                            \
   "                        workspaces of convolutions (default: expected);\n"                      \
   "                        benchmark: torch.backends.cudnn.benchmark=True\n"                       \
+  "  --attention flash|efficient|cudnn|math\n"                                                     \
+  "                        the kernel, as sdpa_kernel() has it (default: what\n"                   \
+  "                        PyTorch picks)\n"                                                       \
   "  --context SIZE        of CUDA and the libraries (default: by device)\n"                       \
   "  --modules lazy|eager|eager-cuda10\n"                                                          \
   "                        CUDA_MODULE_LOADING (default: lazy), or CUDA 10\n"                      \
@@ -84,7 +89,7 @@ typedef enum { SOLVE_BATCH, SOLVE_PROMPT, SOLVE_NEW } solve_generation;
 typedef struct job {
   const char *command;
   const char *model, *events, *svg, *html, *snapshot, *trace, *optimizer, *gpu, *checkpoint;
-  const char *lora, *quant, *generate;
+  const char *lora, *quant, *freeze, *generate;
   const char *deepspeed; /* a ds_config.json, and the words of --parallel that it stands for: */
   char made_spec[1024];
   const char *spec; /* --parallel, */

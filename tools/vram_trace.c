@@ -16,11 +16,11 @@ void trace_end(trace *t) {
 }
 
 const char *trace_unit(const trace *t) {
-  return t->is_snapshot ? "entry" : t->is_profile ? "sample" : "line";
+  return t->is_snapshot || t->has_entries ? "entry" : t->is_profile ? "sample" : "line";
 }
 
 int trace_bad(trace *t, uint64_t line, const char *what, const char *found, size_t len) {
-  const char *const unit = t->is_snapshot || t->is_profile ? trace_unit(t) : "";
+  const char *const unit = t->is_snapshot || t->has_entries || t->is_profile ? trace_unit(t) : "";
   if (t->status)
     return t->status;
   cmd_say("%s:%s%s%s%lu: %s%s", t->path, *unit ? " " : "", unit, *unit ? " " : "",
@@ -311,6 +311,11 @@ int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) 
   }
 }
 
+int trace_read_values(trace *t, const datum *root, int64_t device) {
+  return trace_is_profiler(root) ? trace_read_profiler(t, root, device)
+                                 : trace_read_snapshot(t, root, device);
+}
+
 int trace_unpack(const char *path, char **bytes, size_t *len) {
   return gzip_is(*bytes, *len) ? gzip_unpack(path, bytes, len) : FITS;
 }
@@ -326,7 +331,7 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
   d = trace_document(t, bytes, len);
   t->status = kind == JSON ? document_read_json(&d, &root) : document_read_pickle(&d, &root);
   if (!t->status)
-    trace_read_snapshot(t, &root, device);
+    trace_read_values(t, &root, device);
   document_end(&d);
   return t->status;
 }

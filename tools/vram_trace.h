@@ -40,10 +40,11 @@ typedef struct trace {
   uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */
   int has_segments, has_addresses, has_phases, has_categories, has_nodes, is_snapshot;
-  int is_state;   /* what is alive, in no order: nothing is freed */
-  int is_profile; /* lines are samples */
-  int is_bfc;     /* of a program that has the BFC allocator, not PyTorch's */
-  char conf[400]; /* allocator options that a snapshot names; "": none */
+  int has_entries; /* of JSON, but no snapshot */
+  int is_state;    /* what is alive, in no order: nothing is freed */
+  int is_profile;  /* lines are samples */
+  int is_bfc;      /* of a program that has the BFC allocator, not PyTorch's */
+  char conf[400];  /* allocator options that a snapshot names; "": none */
   int status;
 } trace;
 
@@ -95,6 +96,12 @@ int trace_read_pprof(trace *t, const char *bytes, size_t len, int64_t device);
 int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device);
 /* device -1: the first one with events, else with segments */
 int trace_read_snapshot(trace *t, const datum *root, int64_t device);
+/* The root says that it is of torch.profiler: a chrome trace, or a memory timeline. */
+int trace_is_profiler(const datum *root);
+/* device -1: of a chrome trace the first that is not the CPU, or that */
+int trace_read_profiler(trace *t, const datum *root, int64_t device);
+/* Either of the two. */
+int trace_read_values(trace *t, const datum *root, int64_t device);
 /* What gzip packed, if it did, in place of the bytes, which came from malloc(). */
 int trace_unpack(const char *path, char **bytes, size_t *len);
 /* Of any, unpacked; the bytes change. t->status: not FITS, message printed */

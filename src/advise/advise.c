@@ -89,6 +89,7 @@ static vram_result vram__advise_parse(const vram__advise *a, const vram__advised
   const uint64_t need = x->lora || x->quant
                             ? vram_graph_adapted_bytes(a->text, a->len, x->set, x->nset)
                             : vram_graph_parse_bytes(a->text, a->len, x->set, x->nset);
+  vram_result r;
   if (!need)
     return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "a model that is too large");
   if (!vram__advise_room(a, p, need))
@@ -99,7 +100,8 @@ static vram_result vram__advise_parse(const vram__advise *a, const vram__advised
       *err = g->error;
     return g->error.code;
   }
-  return vram_graph_parse(g, a->text, a->len, x->set, x->nset, err);
+  r = vram_graph_parse(g, a->text, a->len, x->set, x->nset, err);
+  return r || !x->freeze ? r : vram_graph_freeze_weights(g, x->freeze, err);
 }
 
 /* The graph of one rank, where something cuts it. */
@@ -268,6 +270,7 @@ static void vram__advise_base(vram__advise *a) {
     x->set[x->nset++] = s->set[i];
   x->lora = s->lora;
   x->quant = s->quant;
+  x->freeze = s->freeze;
   x->nodes = s->checkpoint_nodes;
   x->is_planned = a->o->is_planned;
 }

@@ -10,6 +10,8 @@ typedef struct vram__advised {
   vram_dim set[VRAM_MAX_DIMS];
   uint32_t nset;
   const char *lora, *quant, *nodes; /* nodes: of checkpoint_nodes */
+  const char *freeze;
+  char frozen[24]; /* what freeze points to, of a change */
   int is_planned;
   uint32_t parts; /* of a batch that nothing is added up for; 0: one */
 } vram__advised;

@@ -15,6 +15,7 @@ enum {
   VRAM__OF_PRECISION,
   VRAM__OF_OPTIMIZER,
   VRAM__OF_ADAPTERS,
+  VRAM__OF_ATTENTION,
   VRAM__OF_SIZES
 };
 
@@ -460,6 +461,40 @@ static const char *vram__change_lora(const vram__advised_now *now, vram__advised
   return NULL;
 }
 
+/* The first half of the layers, or all of them, and what is before them. */
+static const char *vram__change_freeze(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                       vram_alternative *c) {
+  uint32_t layers = 0, n = 0;
+  if (!x->step.train)
+    return vram__not_training;
+  if (x->freeze || x->lora)
+    return x->lora ? "adapters learn, nothing else" : "layers are frozen already";
+  if (vram_graph_ranges(now->g, "layers", NULL, 0, &layers, NULL) || layers < 2)
+    return "no names or rounds of loops say which layers there are";
+  layers = arg ? layers : layers / 2;
+  vram__text_putu(x->frozen, sizeof x->frozen, &n, layers);
+  x->freeze = x->frozen;
+  if (c) {
+    vram__change_number(c, " --freeze ", layers);
+    vram__change_torch(c, "for part in (model.embeddings, *model.layers[:", layers,
+                       "]):  # all up to there\n    part.requires_grad_(False)");
+  }
+  return NULL;
+}
+
+static const char *vram__change_attention(const vram__advised_now *now, vram__advised *x,
+                                          int64_t arg, vram_alternative *c) {
+  (void)now;
+  if (x->step.attention)
+    return "a kernel is asked for already";
+  x->step.attention = (vram_attention)arg;
+  if (c)
+    vram__change_word(c, arg == VRAM_ATTENTION_FLASH       ? " --attention flash"
+                         : arg == VRAM_ATTENTION_EFFICIENT ? " --attention efficient"
+                                                           : " --attention cudnn");
+  return NULL;
+}
+
 /* Half of a dim that inputs have: whether they have it shows when they are read so. */
 static const char *vram__change_half(const vram__advised_now *now, vram__advised *x, int64_t arg,
                                      vram_alternative *c) {
@@ -490,9 +525,7 @@ static const char *vram__change_none(const vram__advised_now *now, vram__advised
                                      vram_alternative *c) {
   static const char *const why[] = {
       "not played: the text names the activations that are in place (inplace=1)",
-      "not played: the text names what is frozen (frozen=1); --lora freezes all but adapters",
-      "not played: the text form has no line for a loss in chunks",
-      "not played: attention is as the text has it; its kernel is picked by --cc"};
+      "not played: the text form has no line for a loss in chunks"};
   (void)now, (void)x, (void)c;
   return why[arg];
 }
@@ -637,9 +670,18 @@ static const vram__change_row vram__change_rows[] = {
       VRAM__TORCH_LOAD "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\"))" VRAM__TORCH_KBIT
       "\n" VRAM__TORCH_LORA),
     VRAM__ROWS("activations in place", SAME, SIZES, 0, none, "", ""),
-    VRAM__ROWS("frozen layers", TRAINING, SIZES, 1, none, "", ""),
-    VRAM__ROWS("logits in chunks", SAME, SIZES, 2, none, "", ""),
-    VRAM__ROWS("attention kernel", SAME, SIZES, 3, none, "", "")};
+    VRAM__ROWS("half of the layers frozen", TRAINING, ADAPTERS, 0, freeze,
+      "the first layers stay as they are", NULL),
+    VRAM__ROWS("all layers frozen", TRAINING, ADAPTERS, 1, freeze,
+      "what is behind the layers learns, nothing else", NULL),
+    VRAM__ROWS("flash attention", SAME, ATTENTION, VRAM_ATTENTION_FLASH, attention, "nothing",
+      "with torch.nn.attention.sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # around the step"),
+    VRAM__ROWS("memory-efficient attention", SAME, ATTENTION, VRAM_ATTENTION_EFFICIENT, attention,
+      "nothing",
+      "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # around the step"),
+    VRAM__ROWS("cuDNN's attention", SAME, ATTENTION, VRAM_ATTENTION_CUDNN, attention, "nothing",
+      "with torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION):  # around the step"),
+    VRAM__ROWS("logits in chunks", SAME, SIZES, 1, none, "", "")};
 /* clang-format on */
 
 static const vram__change_row vram__change_dim_row =

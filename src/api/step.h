@@ -33,6 +33,22 @@ typedef enum vram_cudnn {
   VRAM_CUDNN_BENCHMARK /* torch.backends.cudnn.benchmark: the first step tries all of them, too */
 } vram_cudnn;
 
+/* The kernel of scaled_dot_product_attention that a program asks for:
+   torch.nn.attention.sdpa_kernel of one backend around the step. */
+#define VRAM_ATTENTIONS(X)                                                                         \
+  X(ANY, "any") /* PyTorch picks one */                                                            \
+  X(CUDNN, "cudnn")                                                                                \
+  X(FLASH, "flash")                                                                                \
+  X(EFFICIENT, "efficient")                                                                        \
+  X(MATH, "math")
+
+typedef enum vram_attention {
+#define VRAM__X(id, text) VRAM_ATTENTION_##id,
+  VRAM_ATTENTIONS(VRAM__X)
+#undef VRAM__X
+      VRAM_ATTENTION_COUNT
+} vram_attention;
+
 /* A copy of the model whose weights are averages, which a step updates last. */
 typedef enum vram_ema {
   VRAM_EMA_NONE,
@@ -99,9 +115,10 @@ typedef struct vram_step_options {
   uint32_t cc;                  /* compute capability times ten; 0: 90 */
   uint32_t sm;                  /* multiprocessors; 0: those of the usual device of that cc */
   vram_cudnn cudnn;             /* workspaces of convolutions */
-  int eager_modules;            /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
-                                   beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
-  uint64_t context_bytes;       /* CUDA context and libraries; 0: what the device suggests */
+  vram_attention attention; /* of lines that name no backend: a step fails where it cannot run */
+  int eager_modules;        /* CUDA_MODULE_LOADING=EAGER: all kernels lie on the device from the
+                               beginning, as before torch 1.13; or VRAM_EAGER_CUDA10 */
+  uint64_t context_bytes;   /* CUDA context and libraries; 0: what the device suggests */
   /* NULL: no replay. Else the whole run goes through this allocator: model, optimizer and inputs to
      the device, then two steps (none for first_step; without train one whose results are gone),
      then the step that the report tells of.
@@ -365,6 +382,15 @@ VRAM_API vram_result vram_graph_ranges(const vram_graph *g, const char *text, vr
    list, which may be NULL where cap is 0. */
 VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, vram_range *list,
                                          uint32_t cap);
+
+/* From here on these weights learn no more (requires_grad_(False) before the optimizer is made).
+   what: a number N, all that lies before the end of the first N layers, embeddings too ("layers" of
+   vram_graph_ranges); else names with commas or | between, of modules, of what is around them or of
+   weights
+   ("embed", "model.layers.3", "fc.weight"). After the graph was read. *err, if not NULL:
+     VRAM_ERR_NAME   no parameter has that name
+     VRAM_ERR_VALUE  more layers than there are, or nothing would learn */
+VRAM_API vram_result vram_graph_freeze_weights(vram_graph *g, const char *what, vram_error *err);
 
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */

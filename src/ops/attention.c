@@ -962,10 +962,11 @@ static vram__tensor vram__sdpa_nothing(vram__step *s, const vram__tensor *in) {
 
 /* The backend that was asked for, which must be able to run, or the one that PyTorch selects. */
 VRAM__FN int vram__sdpa_backend(vram__step *s, const vram__sdpa *p) {
-  if (p->backend == VRAM__SDPA_NONE)
+  const int asked = p->backend ? p->backend : (int)s->o->attention;
+  if (asked == VRAM__SDPA_NONE)
     return vram__sdpa_select(s, p);
-  if (vram__sdpa_can_use(s, p, p->backend))
-    return p->backend;
+  if (vram__sdpa_can_use(s, p, asked))
+    return asked;
   vram__step_refuse(s, VRAM_ERR_UNSUPPORTED, s->node,
                     "this attention backend does not take these tensors");
   return VRAM__SDPA_MATH;

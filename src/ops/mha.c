@@ -300,7 +300,7 @@ static int vram__mha_native_is_fused(vram__step *s, const vram__mha *m, vram__te
   x.d = vram__attention_bshd_dims(s, m->bsz, m->heads, m->tgt_len, m->embed_dim / m->heads);
   for (i = 0; i < 3; i++)
     p.in[i] = x;
-  backend = vram__sdpa_select(s, &p);
+  backend = vram__sdpa_backend(s, &p);
   return backend != VRAM__SDPA_MATH;
 }
 

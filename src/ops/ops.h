@@ -18,7 +18,13 @@ typedef struct vram__conv_gradients {
   uint32_t want; /* a bit for each of the gradients of input, weight and bias */
 } vram__conv_gradients;
 
-enum { VRAM__SDPA_NONE, VRAM__SDPA_CUDNN, VRAM__SDPA_FLASH, VRAM__SDPA_EFFICIENT, VRAM__SDPA_MATH };
+enum {
+  VRAM__SDPA_NONE = VRAM_ATTENTION_ANY,
+  VRAM__SDPA_CUDNN = VRAM_ATTENTION_CUDNN,
+  VRAM__SDPA_FLASH = VRAM_ATTENTION_FLASH,
+  VRAM__SDPA_EFFICIENT = VRAM_ATTENTION_EFFICIENT,
+  VRAM__SDPA_MATH = VRAM_ATTENTION_MATH
+};
 
 /* A call of scaled_dot_product_attention (sdp_utils.h, sdp_params). */
 typedef struct vram__sdpa {

@@ -142,6 +142,8 @@ static int vram__solve_parse_one(vram__solver *v, vram__solve_graph *to, uint32_
     if (!vram__solve_room(v, &to->mem, &to->bytes, need))
       break;
   }
+  if (!v->error.code && o->freeze)
+    vram_graph_freeze_weights(&to->graph, o->freeze, &v->error);
   return vram__solve_kind(v);
 }
 

@@ -619,6 +619,15 @@ VRAM__FN vram_result vram__step_run(const vram_graph *g, const vram_step_options
   return (vram_result)s->failed;
 }
 
+/* Does a line of the model call scaled_dot_product_attention? */
+static int vram__graph_attends(const vram_graph *g) {
+  const vram_node *n = g->first;
+  while (n && n->op != VRAM_OP_scaled_dot_product_attention && n->op != VRAM_OP_ring_attention &&
+         n->op != VRAM_OP_multi_head_attention && n->op != VRAM_OP_transformer_encoder_layer)
+    n = n->next;
+  return n != NULL;
+}
+
 /* What no step can begin with, or NULL. */
 VRAM__FN const char *vram__step_misuse(vram__step *s, const vram_graph *g,
                                        const vram_step_options *o, vram_result *why) {
@@ -630,6 +639,11 @@ VRAM__FN const char *vram__step_misuse(vram__step *s, const vram_graph *g,
     return "a model without nodes";
   if ((uint32_t)o->cudnn > VRAM_CUDNN_BENCHMARK)
     return "unknown workspaces of cuDNN";
+  if ((uint32_t)o->attention >= VRAM_ATTENTION_COUNT)
+    return "unknown kernel of attention";
+  if (o->attention && !vram__graph_attends(g))
+    return "a kernel of attention is asked for, and no line of the model calls "
+           "scaled_dot_product_attention";
   if ((uint32_t)o->rules >= VRAM_RULES_COUNT)
     return "unknown rules";
   if ((uint32_t)o->optimizer >= VRAM_OPTIM_COUNT)

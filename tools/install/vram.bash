@@ -1,21 +1,18 @@
 # bash completion of vram: the command itself says what may stand for the last word
 _vram_files() { # _vram_files WORD SUFFIXES: files with one of them, and folders; any file where there is none
-  local file suffix found=() IFS=$'\n'
-  for file in $(compgen -f -- "$1"); do
-    IFS=' '
-    for suffix in $2; do
+  local file suffix all=() folders=() found=() suffixes
+  read -ra suffixes <<<"$2"
+  while IFS= read -r file; do all+=("$file"); done < <(compgen -f -- "$1")
+  while IFS= read -r file; do folders+=("$file"); done < <(compgen -d -- "$1")
+  for file in "${all[@]}"; do
+    for suffix in "${suffixes[@]}"; do
       [[ $file == *"$suffix" ]] && found+=("$file") && break
     done
-    IFS=$'\n'
   done
-  if ((${#found[@]})); then
-    COMPREPLY+=("${found[@]}" $(compgen -d -- "$1"))
-  else
-    COMPREPLY+=($(compgen -f -- "$1"))
-  fi
+  if ((${#found[@]})); then COMPREPLY+=("${found[@]}" "${folders[@]}"); else COMPREPLY+=("${all[@]}"); fi
 }
 _vram() {
-  local i rest word words=() line=${COMP_LINE:0:COMP_POINT} kept IFS=$'\n'
+  local i rest word words=() line=${COMP_LINE:0:COMP_POINT} kept
   # bash divides words at = and :, which are parts of ours
   for ((i = 0; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]} rest=${line#"${line%%[![:blank:]]*}"}
@@ -26,17 +23,19 @@ _vram() {
   kept=${word%"${word##*["${COMP_WORDBREAKS//[^=:]/}"]}"} # what stands before the part that bash completes
   [[ $COMP_WORDBREAKS == *[=:]* ]] || kept=
   COMPREPLY=()
-  for line in $("${words[0]}" complete "${words[@]:1}" 2>/dev/null); do
+  words[0]=${words[0]/#\~\//"$HOME"/}
+  while IFS= read -r line; do
     case $line in
     '<file>'*) _vram_files "${word#"$kept"}" "${line#'<file>'?}" ;;
-    '<command>') COMPREPLY+=($(compgen -c -- "$word")) ;;
+    '<command>')
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -c -- "$word") ;;
     *)
       line=${line%%$'\t'*}
       COMPREPLY+=("${line#"$kept"}")
       [[ $line == *[=:] ]] && compopt -o nospace 2>/dev/null
       ;;
     esac
-  done
+  done < <("${words[0]}" complete "${words[@]:1}" 2>/dev/null)
 }
 complete -o filenames -F _vram vram
 
