@@ -239,13 +239,13 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   most = j->top && shown > (uint32_t)j->top ? (uint32_t)j->top : shown;
   print_head(a, v);
   if (searched && !fits)
-    printf("nothing %sfits; nearest:\n", v->stopped || v->left || v->skipped ? "that was tried " : "");
+    printf("nothing %sfits; nearest:\n",
+           v->stopped || v->left || v->skipped ? "that was tried " : "");
   else if (searched) {
     printf("%" PRIu32 " way%s to fit%s, the cheapest first", fits, fits == 1 ? "" : "s",
            v->stopped || v->left || v->skipped ? " found" : "");
     if (most < fits)
-      printf(" (%" PRIu32 " shown%s; --top all)", most,
-             most < shown ? "" : ": nothing beats them");
+      printf(" (%" PRIu32 " shown%s; --top all)", most, most < shown ? "" : ": nothing beats them");
     printf(":\n");
   } else if (shown)
     printf("what saves, for its cost, the most first (* nothing beats it):\n");
@@ -259,7 +259,7 @@ void advise_print(const advise_job *a, const vram_advice *v) {
     printf("; %" PRIu32 " not: --tries", v->left);
   if (v->skipped)
     printf("; %" PRIu32 " not that look far from the budget, or take long to plan", v->skipped);
-  printf("%s\n", v->stopped                ? "; stopped: there may be better ones"
+  printf("%s\n", v->stopped              ? "; stopped: there may be better ones"
                  : v->left || v->skipped ? ": there may be better ones"
                                          : "");
   if (trifles && j->top)
@@ -343,7 +343,6 @@ void advise_json(const advise_job *a, const vram_advice *v) {
       json_text("why", v->alternative[i].why_not);
       printf("}");
     }
-  printf("],\"played\":%" PRIu32 ",\"left\":%" PRIu32 ",\"skipped\":%" PRIu32
-         ",\"stopped\":%s",
+  printf("],\"played\":%" PRIu32 ",\"left\":%" PRIu32 ",\"skipped\":%" PRIu32 ",\"stopped\":%s",
          v->played, v->left, v->skipped, v->stopped ? "true" : "false");
 }

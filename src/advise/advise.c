@@ -161,10 +161,10 @@ static void vram__advise_flops(const vram_graph *g, const vram__advised *x,
   }
   if (!x->step.train)
     again = 0;
-  line->again = stages > 1 ? vram__product_or_overflow(again, times) / stages
-                           : line->report.recomputed_flops;
-  line->flops = vram__sum_or_overflow(vram__product_or_overflow(forward, times) / stages,
-                                      line->again);
+  line->again =
+      stages > 1 ? vram__product_or_overflow(again, times) / stages : line->report.recomputed_flops;
+  line->flops =
+      vram__sum_or_overflow(vram__product_or_overflow(forward, times) / stages, line->again);
 }
 
 static void vram__advise_sent(vram_advice_line *line) {
@@ -311,8 +311,8 @@ static int vram__advise_resized(const vram_graph *g, const vram_graph *than) {
 }
 
 /* Is it a dim of inputs, and no depth or width? */
-static const char *vram__change_look(vram__advise *a, const vram__change_row *row,
-                                     vram__advised *x, vram_alternative *c) {
+static const char *vram__change_look(vram__advise *a, const vram__change_row *row, vram__advised *x,
+                                     vram_alternative *c) {
   vram_graph g;
   vram_error err;
   int resized;
@@ -869,6 +869,19 @@ static int vram__advise_is_coarser(const vram__advise *a, const vram_advice_line
   return y->nchange == x->nchange && y->parts < x->parts;
 }
 
+/* One training is no worse than another one: only with what x has, too, y may beat it. */
+static int vram__advise_trains_alike(const vram__advise *a, const vram_advice_line *y,
+                                     const vram_advice_line *x) {
+  uint32_t i, k;
+  for (i = 0; i < y->nchange; i++) {
+    for (k = 0; k < x->nchange && x->change[k] != y->change[i]; k++)
+      ;
+    if (k == x->nchange && a->to->alternative[y->change[i]].effect >= VRAM_EFFECT_TRAINING)
+      return 0;
+  }
+  return 1;
+}
+
 /* Does y take as little as x at as little cost, and less of something? Of those that fit, fewer
    parts of the batch are enough. */
 static int vram__advise_beats(const vram__advise *a, const vram_advice_line *y,
@@ -882,7 +895,7 @@ static int vram__advise_beats(const vram__advise *a, const vram_advice_line *y,
   }
   if (y->fits < x->fits || y->effect > x->effect || p.price > q.price || p.retries > q.retries ||
       p.allocated > q.allocated || (p.device > q.device && !(y->fits && x->fits)) ||
-      y->nchange > x->nchange)
+      y->nchange > x->nchange || !vram__advise_trains_alike(a, y, x))
     return 0;
   return y->fits > x->fits || y->effect < x->effect || p.price < q.price ||
          p.allocated < q.allocated || p.retries < q.retries || y->nchange < x->nchange;

@@ -343,10 +343,12 @@ static const char *vram__change_devices(const vram__advised_now *now, vram__advi
   if (now->o->step.step.parallel)
     return "it runs on many devices already";
   if (ranks < 2)
-    return *vram__devices[way].more ? "of one device: not played" : "there is one device: --devices N";
+    return *vram__devices[way].more ? "of one device: not played"
+                                    : "there is one device: --devices N";
   if (vram__devices[way].is_batch && !is_more) {
     if (!batch || batch % (int64_t)ranks)
-      return batch ? "the batch does not divide among the devices" : "the text has no dim for the batch";
+      return batch ? "the batch does not divide among the devices"
+                   : "the text has no dim for the batch";
     vram__advised_set(now, x, 0, batch / (int64_t)ranks);
   }
   if (!vram__devices[way].is_batch && x->step.accumulate > 1 && vram__devices[way].spec[0] == 'p')
@@ -415,21 +417,24 @@ static const char *vram__change_bits(const vram__advised_now *now, vram__advised
   static const struct {
     vram_optimizer old, to[2]; /* [1]: paged; as [0]: there is none */
     const char *name[2];
-  } kin[] = {
-      {VRAM_OPTIM_adam,
-       {VRAM_OPTIM_adam_8bit, VRAM_OPTIM_paged_adam_8bit},
-       {"Adam8bit", "PagedAdam8bit"}},
-      {VRAM_OPTIM_adamw,
-       {VRAM_OPTIM_adamw_8bit, VRAM_OPTIM_paged_adamw_8bit},
-       {"AdamW8bit", "PagedAdamW8bit"}},
-      {VRAM_OPTIM_lion,
-       {VRAM_OPTIM_lion_8bit, VRAM_OPTIM_paged_lion_8bit},
-       {"Lion8bit", "PagedLion8bit"}},
-      {VRAM_OPTIM_sgd_momentum,
-       {VRAM_OPTIM_sgd_momentum_8bit, VRAM_OPTIM_sgd_momentum_8bit},
-       {"SGD8bit", NULL}},
-      {VRAM_OPTIM_rmsprop, {VRAM_OPTIM_rmsprop_8bit, VRAM_OPTIM_rmsprop_8bit}, {"RMSprop8bit", NULL}},
-      {VRAM_OPTIM_adagrad, {VRAM_OPTIM_adagrad_8bit, VRAM_OPTIM_adagrad_8bit}, {"Adagrad8bit", NULL}}};
+  } kin[] = {{VRAM_OPTIM_adam,
+              {VRAM_OPTIM_adam_8bit, VRAM_OPTIM_paged_adam_8bit},
+              {"Adam8bit", "PagedAdam8bit"}},
+             {VRAM_OPTIM_adamw,
+              {VRAM_OPTIM_adamw_8bit, VRAM_OPTIM_paged_adamw_8bit},
+              {"AdamW8bit", "PagedAdamW8bit"}},
+             {VRAM_OPTIM_lion,
+              {VRAM_OPTIM_lion_8bit, VRAM_OPTIM_paged_lion_8bit},
+              {"Lion8bit", "PagedLion8bit"}},
+             {VRAM_OPTIM_sgd_momentum,
+              {VRAM_OPTIM_sgd_momentum_8bit, VRAM_OPTIM_sgd_momentum_8bit},
+              {"SGD8bit", NULL}},
+             {VRAM_OPTIM_rmsprop,
+              {VRAM_OPTIM_rmsprop_8bit, VRAM_OPTIM_rmsprop_8bit},
+              {"RMSprop8bit", NULL}},
+             {VRAM_OPTIM_adagrad,
+              {VRAM_OPTIM_adagrad_8bit, VRAM_OPTIM_adagrad_8bit},
+              {"Adagrad8bit", NULL}}};
   const uint32_t count = sizeof kin / sizeof *kin;
   uint32_t i = 0, n;
   if (!x->step.train)
@@ -540,11 +545,10 @@ static const char vram__torch_amp16[] = "scaler = torch.amp.GradScaler()\n"
                                         "    loss = loss_of(model(x))\n"
                                         "scaler.scale(loss).backward()\n"
                                         "scaler.step(optimizer); scaler.update()";
-static const char vram__torch_hooks[] =
-    "opt = {p: torch.optim.AdamW([p])  # your optimizer\n"
-    "       for p in model.parameters() if p.requires_grad}\n"
-    "def hook(p): opt[p].step(); opt[p].zero_grad()\n"
-    "for p in opt: p.register_post_accumulate_grad_hook(hook)";
+static const char vram__torch_hooks[] = "opt = {p: torch.optim.AdamW([p])  # your optimizer\n"
+                                        "       for p in model.parameters() if p.requires_grad}\n"
+                                        "def hook(p): opt[p].step(); opt[p].zero_grad()\n"
+                                        "for p in opt: p.register_post_accumulate_grad_hook(hook)";
 
 static const char vram__torch_zero1[] =
     "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
@@ -692,9 +696,9 @@ VRAM__FN int vram__change_is_parts(const vram__change_row *row) {
 }
 
 VRAM__FN int vram__change_has_floor(const vram__change_row *row) {
-  return row->effect == VRAM_EFFECT_TASK || row->group == VRAM__OF_HOOKS || row->group == VRAM__OF_DEVICES ||
-         row->group == VRAM__OF_PRECISION || row->group == VRAM__OF_OPTIMIZER ||
-         row->group == VRAM__OF_ADAPTERS;
+  return row->effect == VRAM_EFFECT_TASK || row->group == VRAM__OF_HOOKS ||
+         row->group == VRAM__OF_DEVICES || row->group == VRAM__OF_PRECISION ||
+         row->group == VRAM__OF_OPTIMIZER || row->group == VRAM__OF_ADAPTERS;
 }
 
 enum { VRAM__CHANGE_ROWS = sizeof vram__change_rows / sizeof *vram__change_rows };

@@ -36,12 +36,12 @@ typedef struct vram_advice_line {
   uint32_t nchange, change[VRAM_ADVICE_CHANGES]; /* numbers of alternatives, ascending */
   vram_effect effect;                            /* the dearest of them */
   int played;
-  int fits;      /* the budget; 0 without one */
-  int is_trifle; /* it saves less than a hundredth, and fits no more than before */
-  int is_pareto; /* none takes as little at as little cost, and it is no trifle */
+  int fits;       /* the budget; 0 without one */
+  int is_trifle;  /* it saves less than a hundredth, and fits no more than before */
+  int is_pareto;  /* none takes as little at as little cost, and it is no trifle */
   uint32_t parts; /* in which a rank takes its batch, one after the other; 1: all at once */
   int64_t batch;  /* of such a part; 0: the text has no dim for it */
-  uint32_t rank; /* of the step, where there are many: the fullest */
+  uint32_t rank;  /* of the step, where there are many: the fullest */
   uint64_t flops; /* of the step's forward passes, with what runs again for backward */
   uint64_t again; /* of these what runs again */
   uint64_t sent;  /* bytes by one rank */
@@ -62,7 +62,7 @@ typedef struct vram_advise_options {
 typedef struct vram_advice {
   vram_alternative *alternative; /* all there are, */
   uint32_t nalternative;
-  vram_advice_line now;   /* the step as it is */
+  vram_advice_line now; /* the step as it is */
   /* With changes. Where the step does not fit the budget: first those that fit, what is cheapest
      first, then the smallest first. Else by effect what saves most for its cost first. Trifles are
      the last. */
@@ -73,8 +73,8 @@ typedef struct vram_advice {
      it, or are one more plan of checkpoints. Not counted: what holds more than the budget in
      parameters, gradients and state of the optimizer alone. */
   uint32_t left, skipped;
-  int stopped;           /* by `stop`: there may be better ones */
-  void *memory;          /* private */
+  int stopped;  /* by `stop`: there may be better ones */
+  void *memory; /* private */
   uint64_t memory_bytes;
 } vram_advice;
 
