@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
     }
     free(text);
   }
-  check_message("bare ones PyTorch asked=2.00GiB cause=unknown\n", bare, sizeof bare - 1);
+  check_message("bare_ones PyTorch asked=2.00GiB cause=unknown\n", bare, sizeof bare - 1);
   check_none("");
   check_none("all went well: 4.00 GiB allocated, none out of memory");
   check_none("ran out of memory trying to allocate 1.25GiB with freed_by_count=0. The caller "
