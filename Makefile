@@ -83,15 +83,15 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 # the command as WebAssembly: a page that needs no network, and a module for node and browsers
 WASM_CC = clang
 WASM_LD = wasm-ld
-WASM_O = -Oz
+WASM_O = -O2
 WEB = build/web
 WASM_FLAGS = -target wasm32 -nostdlibinc -mbulk-memory -Itools/web/libc -Ibuild -std=c99 $(WASM_O)
 WASM_OBJECTS = $(TOOL:%=$(WEB)/%.o) $(WEB)/libc.o $(WEB)/print.o
 web: $(WEB)/vram.html
-$(WEB)/vram.html: $(WEB)/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.ts \
+$(WEB)/vram.html: $(WEB)/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.mts \
   $(wildcard tools/web/page.*) $(MODELS:%=examples/models/%.vram)
 	@sh tools/web/build.sh $< $(@D)
-	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.ts"
+	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.mts"
 $(WEB)/vram.wasm: $(WASM_OBJECTS)
 	$(Q)$(WASM_LD) --no-entry --stack-first -z stack-size=4194304 --gc-sections -O2 --strip-all \
 	  --export=__heap_base --export=__global_base -o $@ $^
@@ -371,7 +371,7 @@ PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 PYTHON_TOOLS = export measure checkpoint
 PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
-EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
+EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg examples/*.ipynb)
 # what the documents lead to and is neither of these
 LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
   $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))

@@ -242,11 +242,8 @@ void advise_print(const advise_job *a, const vram_advice *v) {
     printf("nothing %sfits; nearest:\n",
            v->stopped || v->left || v->skipped ? "that was tried " : "");
   else if (searched) {
-    printf("%" PRIu32 " way%s to fit%s, the cheapest first", fits, fits == 1 ? "" : "s",
+    printf("%" PRIu32 " way%s to fit%s, the cheapest first:\n", fits, fits == 1 ? "" : "s",
            v->stopped || v->left || v->skipped ? " found" : "");
-    if (most < fits)
-      printf(" (%" PRIu32 " shown%s; --top all)", most, most < shown ? "" : ": nothing beats them");
-    printf(":\n");
   } else if (shown)
     printf("what saves, for its cost, the most first (* nothing beats it):\n");
   else
@@ -262,6 +259,9 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   printf("%s\n", v->stopped              ? "; stopped: there may be better ones"
                  : v->left || v->skipped ? ": there may be better ones"
                                          : "");
+  if (searched && most < fits)
+    printf("  %" PRIu32 " of %" PRIu32 " ways are shown%s; --top all shows them all\n", most, fits,
+           most < shown ? "" : ", which nothing beats");
   if (trifles && j->top)
     printf("  %" PRIu32 " save%s less than a hundredth; --top all shows them\n", trifles,
            trifles == 1 ? "s" : "");
