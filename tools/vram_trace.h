@@ -43,8 +43,10 @@ typedef struct trace {
   int has_entries; /* of JSON, but no snapshot */
   int is_state;    /* what is alive, in no order: nothing is freed */
   int is_profile;  /* lines are samples */
-  int is_bfc;      /* of a program that has the BFC allocator, not PyTorch's */
-  char conf[400];  /* allocator options that a snapshot names; "": none */
+  int is_dump;     /* what the BFC allocator printed: its regions, and what is free in them */
+  uint64_t pool_bytes, free_bytes, largest_free, free_chunks; /* of a dump */
+  int is_bfc;     /* of a program that has the BFC allocator, not PyTorch's */
+  char conf[400]; /* allocator options that a snapshot names; "": none */
   int status;
 } trace;
 
