@@ -371,4 +371,9 @@ cell "ours is as low as can be" test "$(number height_bytes) $(number lower_boun
 ./vram arena $xla --csv --align 1 $limit | cut -d, -f1-4 >$work/xla.csv
 ./vram arena $xla --csv --align 1 $limit >$work/out.csv
 cell "no two of it overlap" test "$(awk -F, -f $work/check.awk $work/xla.csv $work/out.csv)" = "109051928 109051928"
+printf 'BufferAssignment:\nallocation 0: size 4, preallocated-temp:\n value: <1 a @0> (size=4,offset=0): f32[]\nallocation 1: size 64, color 1, preallocated-temp:\n value: <2 b @1> (size=64,offset=0): f32[16]\nHloLiveRange (max 2):\n  BufferLiveRange:\n    a:0-1\n    b:0-1\n' >$work/heaps.txt
+cell "other heaps are told" sh -c "./vram arena $work/heaps.txt | grep -q '^not planned  *4 B  4 bytes  1 other heap of XLA.s plan$'"
+cell "they are counted" sh -c "./vram arena $work/heaps.txt --json | grep -q '\"height_bytes\":64,.*\"other_heaps\":1,\"other_heaps_bytes\":4,'"
+printf 'BufferAssignment:\nallocation 0: size 4, constant:\n value: <1 a @0> (size=4,offset=0): f32[]\nHloLiveRange (max 2):\n  BufferLiveRange:\n' >$work/none.txt
+cell "a program without temporary values" sh -c "./vram arena $work/none.txt | grep -q '0 buffers  no temporary values'"
 refuse "an option of models" "an option of models, not of XLA's plan: '--batch'" ./vram arena $xla --batch 2

@@ -199,7 +199,7 @@ if have nvcc; then
   mkdir "$work/page"
   cp vram.h vram_cuda.h "$work/page"
   sed -n '/^```cuda /,/^```$/p' docs/cuda.md | sed '1d;$d' >"$work/page/leak.cu"
-  sed -n '/^```c norun: vram.c/,/^```$/p' docs/cuda.md | sed '1d;$d' >"$work/page/vram.c"
+  sed -n '/^```c norun: part cuda has vram.c/,/^```$/p' docs/cuda.md | sed '1d;$d' >"$work/page/vram.c"
   build=$(sed -n 's/^\(nvcc .*\) && \.\/leak$/\1/p' docs/cuda.md)
   sed -n '/^nvcc .*leak$/,/^\*\*4/p' docs/cuda.md | sed -n '/^```text$/,/^```$/p' | sed '1d;$d' >"$work/wanted"
   cell "a leak, build" sh -c "cd $work/page && $build -cudart shared"

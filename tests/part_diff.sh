@@ -22,6 +22,7 @@ for f in tests/cases/*/*.csv; do
 done
 unet="tests/traces/unet.vram tests/traces/unet.csv --train adamw"
 cell "unet" ./vram diff $unet
+cell "a device of the side that has several" sh -c "./vram diff tests/traces/unet.csv tests/traces/step.pickle --device 0 --csv | grep -q ^peak,"
 if [ -d "$truth/events" ]; then
   for f in "$truth"/events/*.csv; do
     name=$(basename "$f" .csv)

@@ -4,7 +4,14 @@
 #   ```text            what the commands right above print; `...` stands for what is left out
 #   ```c examples/X.c  lines of that file; a whole program is all of it
 #   ```vram            a model in the text form: vram estimate takes it
-#   ```ANY norun: WHY  is not run
+#   ```ANY lines of F  lines of that file
+#   ```yaml keys of F  its keys, and what an id names, are in that file
+#   ```ANY norun: WHY  is not run, and WHY is one of
+#     needs WHAT, ...    what CI has not: options are those of the tool's manual page, Python can be read
+#     part NAME has WORD another part of the tests runs it: its script has the word
+#     tests/FILE runs it
+#     what it prints     what a block prints that a test runs
+#     is the tests themselves
 work=$PWD/build/docs
 rm -rf "$work"
 mkdir -p "$work/tree/build" "$work/block"
@@ -13,7 +20,7 @@ for f in *; do
 done
 cp -Rp build/models.h build/tool build/man "$work/tree/build" # what is built there is up to date (part install builds it anew)
 library "$work/bin"
-docs="README.md CONTRIBUTING.md docs/*.md"
+docs=${DOCS:-README.md CONTRIBUTING.md docs/*.md} # DOCS: some of them
 
 # A. blocks
 found=$(awk -v dir="$work/block" -f tests/docs.awk $docs)
@@ -23,6 +30,14 @@ commands() { # commands STATUS: those of $block
     skip "no cc: $place"
     return
   fi
+  if grep -q '[.]/server' "$block.body" && [ ! -x "$work/tree/server" ]; then
+    skip "no server: $place"
+    return
+  fi
+  if grep -q 'vram watch' "$block.body" && [ ! -e "$work/nvml.so" ]; then
+    skip "no driver: $place"
+    return
+  fi
   if grep -q 'vram run' "$block.body" && [ ! -e libvram_preload.so ]; then
     skip "not Linux: $place"
     return
@@ -30,7 +45,7 @@ commands() { # commands STATUS: those of $block
   # a program of examples/ gets the library that is there (part examples)
   path=$PATH
   grep -q '^cc.* examples/' "$block.body" && path=$work/bin:$PATH
-  (unset MAKE MAKEFLAGS MAKELEVEL MFLAGS && cd "$work/tree" && PATH=$path sh -e "$block.body") >"$work/output" 2>&1 </dev/null
+  (unset MAKE MAKEFLAGS MAKELEVEL MFLAGS && export VRAM_NVML="${VRAM_NVML:-$work/nvml.so}" NVML_PID=$$ && cd "$work/tree" && PATH=$path sh -e "$block.body") >"$work/output" 2>&1 </dev/null
   status=$?
   if [ $status = "$1" ]; then ok; else
     bad "$place ends with $status"
@@ -52,15 +67,58 @@ program() { # program FILE: $block is it, or lines of it
   grep -vxFf "$work/whole" "$block.body" >"$work/output"
   same "$place: lines (>) that $1 has not" /dev/null "$work/output"
 }
+keys_of() { # keys_of FILE: of $block, beside those that a workflow and a list of hooks have anyway
+  sed -n 's/^[ -]*\([a-z_]*\): *\(.*\)$/\1 \2/p' "$block.body" | while read -r key value; do
+    case $key in
+    uses | with | repo | rev | hooks | args) ;;
+    id) grep -q "id: $value$" "$1" || echo "$key: $value" ;;
+    *) grep -q "^ *$key:" "$1" || echo "$key" ;;
+    esac
+  done >"$work/output"
+  same "$place: keys (>) that $1 has not" /dev/null "$work/output"
+}
+not_run() { # not_run WHY: a reason that can be looked at
+  echo "not run: $place: $1"
+  case $1 in
+  "part "*" has "?*)
+    script=${1#part } && script=tests/part_${script%% has *}.sh
+    if grep -qF -- "${1#* has }" "$script"; then ok; else bad "$place: $script has no '${1#* has }'"; fi ;;
+  "tests/"*" runs it") if [ -e "${1% runs it}" ]; then ok; else bad "$place: there is no ${1% runs it}"; fi ;;
+  "what it prints") case $last in *" runs it" | "part "*) ok ;; *) bad "$place: nothing runs the block above" ;; esac ;;
+  "is the tests themselves") ok ;;
+  "needs "?*)
+    for what in $(echo "${1#needs }" | sed -e 's/ and /,/g' -e 's/ //g' -e 's/,/ /g'); do
+      case $what in PyTorch | Lightning | transformers | accelerate | aGPU | aNotebook | ziglang | node | debhelper | dh-python | minutes | vcpkg | Conan) ok ;; *) bad "$place: needs '$what'" ;; esac
+    done
+    for tool in export measure checkpoint; do # options of a page, without PyTorch
+      grep -o "python tools/${tool}_torch.py [^|]*" "$block.body" | grep -o -e ' --[a-z-]*' | sort -u | while read -r option; do
+        grep -q "^[.].*Fl.*${option#-}\( \|$\)" tools/install/vram-$tool.1 || echo "$option"
+      done >"$work/output"
+      same "$place: options (>) that the page of vram-$tool has not" /dev/null "$work/output"
+    done
+    case $words in
+    python*) ! have python3 || cell "$place can be read" python3 -c "compile(open('$block.body').read(), '$place', 'exec')" ;;
+    esac ;;
+  *) bad "$place: not run, and no reason that can be looked up (the top of tests/part_docs.sh has those that can): $1" ;;
+  esac
+  [ "$1" = "what it prints" ] || last=$1
+}
+# what some commands find: a server on a CUDA runtime in memory, and an NVIDIA driver
+if have g++ && { have llvm-symbolizer || have addr2line; } && g++ -shared -fPIC -DLIBRARY -Wl,-soname,libcudart.so.13 -o "$work/libcudart.so.13" tests/preload/server.cpp; then
+  cell "the server" g++ -g -o "$work/tree/server" tests/preload/server.cpp "$work/libcudart.so.13" -Wl,-rpath,"$work"
+fi
+! have cc || cc -w -shared -fPIC -o "$work/nvml.so" tests/watch/nvml.c
 ran=0
 for head in "$work"/block/*.head; do
   block=${head%.head}
   read -r place words <"$head"
   case $words in
-  *" norun: "?*) echo "not run: $place: ${words#*norun: }" ;;
+  *" norun: "?*) not_run "${words#*norun: }" ;;
   sh) ran=$((ran + 1)) && commands 0 ;;
-  "sh exits "[0-9]) ran=$((ran + 1)) && commands "${words#sh exits }" ;;
+  "sh exits "[0-9]*) ran=$((ran + 1)) && commands "${words#sh exits }" ;;
   "c examples/"*) program "${words#c }" ;;
+  *" lines of "*) program "${words#* lines of }" ;;
+  *" keys of "*) keys_of "${words#* keys of }" ;;
   vram) cell "$place" ./vram estimate "$block.body" ;;
   *) bad "$place: a fence that says neither what it is nor 'norun: WHY': $words" ;;
   esac
@@ -73,7 +131,7 @@ while read -r wish; do
   cell "README.md: $wish" sh -c "cd '$work/tree' && $wish" </dev/null
 done <"$work/wishes"
 if [ "$(grep -c . "$work/wishes")" = 6 ]; then ok; else bad "README.md has not six wishes"; fi
-if [ $ran -ge 30 ]; then ok; else bad "only $ran blocks of commands"; fi
+if [ $ran -ge 30 ] || [ -n "$DOCS" ]; then ok; else bad "only $ran blocks of commands"; fi
 
 # B. links, the index, the length of the first page
 awk -f tests/links.awk $(find . -name '*.md' ! -path './build/*' | sed 's:^\./::' | sort) >"$work/links"

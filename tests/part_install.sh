@@ -336,6 +336,10 @@ vram estimate --alloc-conf exp: expandable_segments!True
 vram estimate --generate prompt=9,n: prompt=9,new=
 vram estimate --engine vllm --kv-cache-dtype f8e5: f8e5m2 f8e5m2fnuz
 vram replay tests/traces/le: tests/traces/lenet5.pickle
+vram replay tests/traces/bfc_jax.txt --policy bfc --alloc-conf pre: preallocate!True
+vram arena tests/traces/xla_mlp-l: tests/traces/xla_mlp-live-range.txt
+vram diff tests/traces/bfc_t: tests/traces/bfc_tensorflow.txt
+vram advise tests/golden/gguf/llama-3.1: tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
 vram estimate tests/embedded/kws: tests/embedded/kws.vram
 vram emit tests/embedded/kws.: tests/embedded/kws.h tests/embedded/kws.vram
 vram run -- cmp tests/consumer/C: tests/consumer/CMakeLists.txt

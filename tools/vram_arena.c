@@ -25,8 +25,8 @@ cmd_text help_arena = {
     "                        option of steps\n"
     "FILE-buffer-assignment.txt\n"
     "                        of XLA, its -live-range.txt beside it: the temporary\n"
-    "                        values of a compiled program, and how high its own\n"
-    "                        plan is\n"
+    "                        values of a compiled program, of several heaps those\n"
+    "                        of the largest, and how high its own plan is\n"
     "-                       standard input\n"
     "\n"
     "arena\n"
@@ -439,6 +439,9 @@ static void arena_json(const arena_job *a, const arena_set *s, const vram_arena 
     printf("null");
   if (s->recorded)
     printf(",\"recorded_bytes\":%" PRIu64, s->recorded);
+  if (a->source == OF_XLA)
+    printf(",\"other_heaps\":%" PRIu32 ",\"other_heaps_bytes\":%" PRIu64, s->other_heaps,
+           s->other_bytes);
   printf(",\"banks\":[");
   for (i = 0; i < arena_banks(a) && fits; i++)
     printf("%s{\"capacity_bytes\":%" PRIu64 ",\"height_bytes\":%" PRIu64 "}", i ? "," : "",
@@ -466,13 +469,17 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
   const uint64_t naive = arena_naive(s), over = r->height_bytes - r->lower_bound_bytes;
   char mode[256];
   uint32_t i;
-  printf("%s%s%s  %" PRIu32 " buffers", cmd_bold, s->path, cmd_plain, s->n);
+  printf("%s%s%s  %" PRIu32 " buffer%s", cmd_bold, s->path, cmd_plain, s->n, s->n == 1 ? "" : "s");
   if (a->source == OF_FILE) {
     printf("  values between its operators, as the file has them");
     if (a->graphs > 1)
       printf(", of the first of %" PRIu64 " graphs", a->graphs);
     if (a->is_open)
       printf(", open sizes as --batch and --dim say, or 1");
+  }
+  if (a->source == OF_XLA && !s->n) {
+    printf("  no temporary values: XLA has nothing to place in this program\n");
+    return;
   }
   if (a->source == OF_XLA)
     printf("  temporary values of XLA, offsets of %" PRIu64 " bytes", a->o.align);
@@ -499,6 +506,10 @@ static void arena_text(const arena_job *a, const arena_set *s, const vram_arena 
              100. * ((double)s->recorded / (double)r->height_bytes - 1));
     printf("\n");
   }
+  if (s->other_heaps)
+    printf("not planned  %12s  %" PRIu64 " bytes  %" PRIu32 " other heap%s of XLA's plan\n",
+           cmd_human(s->other_bytes), s->other_bytes, s->other_heaps,
+           s->other_heaps == 1 ? "" : "s");
   printf("naive        %12s  %" PRIu64 " bytes  every buffer for itself", cmd_human(naive), naive);
   if (r->height_bytes)
     printf(": %.2f times as much", (double)naive / (double)r->height_bytes);

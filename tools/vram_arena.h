@@ -10,9 +10,11 @@ typedef struct arena_set { /* buffers and their names */
   char **name;
   uint8_t *stays; /* of a model: from step to step */
   uint32_t n, cap;
-  int aligned;       /* the file has alignments other than 1 */
-  int banked;        /* it says banks */
-  uint64_t recorded; /* height of the plan that the file has; 0: it has none */
+  int aligned;          /* the file has alignments other than 1 */
+  int banked;           /* it says banks */
+  uint64_t recorded;    /* height of the plan that the file has; 0: it has none */
+  uint64_t other_bytes; /* of further heaps that the file has, which are not looked at */
+  uint32_t other_heaps;
 } arena_set;
 
 /* One more buffer, all zero but its name; NULL: no memory. */

@@ -33,6 +33,11 @@ int arena_of_xla(arena_set *s, const char *text, size_t len, uint64_t *align) {
       b->begin = v->begin;
       b->end = v->end;
     }
+    for (i = 0; i < x.nallocation; i++)
+      if (x.allocation[i].kind == XLA_TEMP && i != heap) {
+        s->other_heaps++;
+        s->other_bytes += x.allocation[i].bytes;
+      }
     if (!status && heap < x.nallocation) {
       s->recorded = x.allocation[heap].bytes;
       *align = xla_alignment(&x, heap);

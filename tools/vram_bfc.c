@@ -30,18 +30,17 @@ static uint32_t new_chunk(bfc *b) {
     return c;
   }
   if (b->nchunk == b->chunk_cap) {
-    const uint32_t cap = b->chunk_cap ? 2 * b->chunk_cap : 256;
-    bfc_chunk *const chunk = (bfc_chunk *)realloc(b->chunk, cap * sizeof *chunk);
-    uint32_t *list;
-    if (chunk)
-      b->chunk = chunk;
-    list = chunk ? (uint32_t *)realloc(b->free, cap * sizeof *list) : NULL;
-    if (!list) {
+    uint32_t cap = b->chunk_cap;
+    uint32_t *const list = (uint32_t *)cmd_room(b->free, cap, &cap, sizeof *list);
+    bfc_chunk *chunk;
+    if (list)
+      b->free = list;
+    chunk = list ? (bfc_chunk *)cmd_room(b->chunk, b->nchunk, &b->chunk_cap, sizeof *chunk) : NULL;
+    if (!chunk) {
       b->no_memory = 1;
       return BFC_NONE;
     }
-    b->free = list;
-    b->chunk_cap = cap;
+    b->chunk = chunk;
   }
   return b->nchunk++;
 }
@@ -99,6 +98,7 @@ static int extend(bfc *b, uint64_t bytes) {
     b->next += (region / ((uint64_t)2 << 20) + 2) * ((uint64_t)2 << 20); /* none touch */
   b->hint = 0;
   free_add(b, at);
+  b->extended = region;
   b->stats.pool_bytes += region;
   b->stats.regions++;
   if (b->stats.pool_bytes > b->stats.peak_pool_bytes)
@@ -191,6 +191,7 @@ static int give_back(bfc *b, uint64_t rounded) {
 uint32_t bfc_alloc(bfc *b, uint64_t bytes) {
   const uint64_t rounded = bytes / UNIT * UNIT + (bytes % UNIT ? UNIT : 0);
   uint32_t at = find(b, rounded, bytes);
+  b->extended = 0;
   if (at == BFC_NONE && extend(b, rounded))
     at = find(b, rounded, bytes);
   if (at == BFC_NONE && !b->no_memory && give_back(b, rounded) && extend(b, rounded))

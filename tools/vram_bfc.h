@@ -22,10 +22,11 @@ typedef struct bfc {
   bfc_stats stats;
   bfc_chunk *chunk;
   uint32_t *free; /* chunks by size, then address */
-  uint32_t nchunk, chunk_cap, nfree, free_cap, unused;
+  uint32_t nchunk, chunk_cap, nfree, unused;
   uint64_t region_bytes;     /* of the next region, if that is enough */
   uint64_t next;             /* address of the next region */
   uint64_t hint, hint_bytes; /* where a region of that size was; 0: nowhere */
+  uint64_t extended;         /* the region that the last allocation took; 0: none */
   int garbage_collection, no_memory;
 } bfc;
 

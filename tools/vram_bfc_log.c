@@ -18,25 +18,9 @@ size_t bfc_take_name(cursor *c, const char **name) {
 }
 
 int bfc_take_number(cursor *c, unsigned base, uint64_t *to) {
-  const char *const from = c->s;
-  uint64_t v = 0;
   if (bfc_take(c, "(nil)"))
     return *to = 0, 1;
-  if (bfc_take(c, "0x"))
-    base = 16;
-  for (; c->s < c->end; c->s++) {
-    const char k = cmd_lower(*c->s);
-    const unsigned digit = k >= '0' && k <= '9'   ? (unsigned)(k - '0')
-                           : k >= 'a' && k <= 'f' ? (unsigned)(k - 'a') + 10
-                                                  : 99;
-    if (digit >= base)
-      break;
-    if (v > ((uint64_t)INT64_MAX - digit) / base)
-      return 0;
-    v = v * base + digit;
-  }
-  *to = v;
-  return c->s > from;
+  return cmd_digits(&c->s, c->end, bfc_take(c, "0x") ? 16 : base, (uint64_t)INT64_MAX, to);
 }
 
 int bfc_next(const char **at, const char *end, uint32_t *line, cursor *c) {

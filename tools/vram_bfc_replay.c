@@ -12,6 +12,8 @@ typedef struct bfc_play {
   size_t elsewhere_at; /* event: the first that lies elsewhere than recorded; t->n: none */
   uint64_t placed, elsewhere;
   uint64_t regions, other_regions; /* recorded; allocations that took another one, or none */
+  uint64_t failed;  /* allocations of the log that failed when it was written, and are not played */
+  size_t failed_at; /* event: the first of these */
 } bfc_play;
 
 static int yes_or_no(const char *s, size_t n, int *to) {
@@ -37,14 +39,23 @@ static int bfc_conf(const char *conf, int *preallocate, int *garbage_collection)
   return FITS;
 }
 
+/* In a log of this allocator; another allocator's failure says nothing of this one. */
+static int did_fail(const trace *t, const vram_event *e) { return t->is_bfc && e->kind == FAILED; }
+
 static void play_alloc(bfc_play *p, bfc *b, size_t i) {
   const vram_event *const e = p->t->event + i;
-  const uint64_t peak = b->stats.peak_bytes_in_use, pool = b->stats.pool_bytes;
-  const uint64_t recorded = b->hint ? b->hint_bytes : 0;
-  const uint32_t at = e->bytes ? bfc_alloc(b, e->bytes) : BFC_NONE;
-  p->chunk[e->id] = at;
+  const uint64_t peak = b->stats.peak_bytes_in_use, recorded = b->hint ? b->hint_bytes : 0;
+  uint32_t at;
+  p->chunk[e->id] = BFC_NONE;
+  if (did_fail(p->t, e)) { /* the program went on without it */
+    if (!p->failed++)
+      p->failed_at = i;
+    return;
+  }
+  b->extended = 0;
+  at = p->chunk[e->id] = e->bytes ? bfc_alloc(b, e->bytes) : BFC_NONE;
   b->hint = 0;
-  p->other_regions += b->stats.pool_bytes - pool != recorded;
+  p->other_regions += b->extended != recorded;
   if (b->stats.peak_bytes_in_use > peak)
     p->peak_at = i;
   if (at == BFC_NONE) {
@@ -97,7 +108,9 @@ static void print_call(const bfc_play *p, const bfc *b, size_t i) {
   const vram_event *const e = p->t->event + i;
   if (e->action == VRAM_ACTION_ALLOC)
     printf("alloc,%" PRId64 ",%" PRIu64 ",%" PRIu64 ",%s", e->id, e->bytes, e->stream,
-           p->chunk[e->id] != BFC_NONE || e->kind == FAILED ? "ok" : "oom");
+           did_fail(p->t, e)                                               ? "failed"
+           : p->chunk[e->id] != BFC_NONE || e->kind == FAILED || !e->bytes ? "ok"
+                                                                           : "oom");
   else if (e->action == VRAM_ACTION_FREE)
     printf("free,%" PRId64 ",,,ok", e->id);
   else
@@ -141,19 +154,32 @@ static const char *place(const trace *t, size_t i, char to[400]) {
   return to;
 }
 
-static void print_text(const bfc_play *p, int preallocate) {
+/* Which trace, and what of it was not there to be played. */
+static void print_head(const bfc_play *p, int preallocate) {
   const trace *const t = p->t;
-  const bfc_stats *const s = &p->stats;
   char at[400], number[32];
-  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number));
-  printf(", BFC allocator of %s%s\n", cmd_human(s->bytes_limit),
+  printf("%s%s%s  %s call%s", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number),
+         t->ncalls == 1 ? "" : "s");
+  printf(", BFC allocator of %s%s\n", cmd_human(p->stats.bytes_limit),
          preallocate ? ", all of it at once" : ", which grows");
+  if (t->host_bytes)
+    printf("%snot played, in the host's memory: %s%s\n", cmd_dim, cmd_human(t->host_bytes),
+           cmd_plain);
   if (t->before)
     printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
            cmd_grouped(t->before, number), cmd_plain);
   if (t->unmatched)
     printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, cmd_grouped(t->unmatched, number),
            cmd_plain);
+  if (p->failed) {
+    printf("%sfailed when recorded, and not played: %s", cmd_dim, cmd_grouped(p->failed, number));
+    printf(", the first %s, an alloc of %s%s\n", place(t, p->failed_at, at),
+           cmd_human(t->event[p->failed_at].bytes), cmd_plain);
+  }
+}
+
+static void print_figures(const bfc_play *p) {
+  const bfc_stats *const s = &p->stats;
   printf("\n%s%-16s %12s %12s%s\n", cmd_bold, "", "peak", "end", cmd_plain);
 #define ROW(text, peak, end)                                                                       \
   printf("%-16s %12s", text, cmd_human(s->peak)), printf(" %12s\n", cmd_human(s->end))
@@ -167,7 +193,14 @@ static void print_text(const bfc_play *p, int preallocate) {
   printf("%-16s %12" PRIu64 "\n", "num_allocs", s->num_allocs);
   printf("%-16s %12s\n", "largest alloc", cmd_human(s->largest_alloc_size));
   printf("%-16s %12s %12s\n\n", "largest free", "", cmd_human(p->largest_free));
-  if (s->peak_bytes_in_use)
+}
+
+static void print_text(const bfc_play *p, int preallocate) {
+  const trace *const t = p->t;
+  char at[400], number[32];
+  print_head(p, preallocate);
+  print_figures(p);
+  if (p->stats.peak_bytes_in_use)
     printf("peak: an alloc of %s, %s\n", cmd_human(t->event[p->peak_at].bytes),
            place(t, p->peak_at, at));
   if (p->fails_at < t->n) {
@@ -176,15 +209,17 @@ static void print_text(const bfc_play *p, int preallocate) {
     printf(" with %s in use;", cmd_human(p->fails_in_use));
     printf(" the largest free chunk has %s\n", cmd_human(p->fails_free));
   }
-  if (p->regions)
-    printf(p->other_regions ? "%s allocations took other regions than in the recording\n"
-                            : "as recorded: all regions\n",
-           cmd_grouped(p->other_regions, number));
+  if (p->regions && p->other_regions)
+    printf("%s allocation%s took other regions than in the recording\n",
+           cmd_grouped(p->other_regions, number), p->other_regions == 1 ? "" : "s");
+  else if (p->regions)
+    printf("as recorded: all regions\n");
   if (p->placed && !p->elsewhere)
     printf("as recorded: the address of every block\n");
   else if (p->placed)
-    printf("%s of %" PRIu64 " blocks lie elsewhere than in the recording, from %s on\n",
-           cmd_grouped(p->elsewhere, number), p->placed, place(t, p->elsewhere_at, at));
+    printf("%s of %" PRIu64 " block%s elsewhere than in the recording, from %s on\n",
+           cmd_grouped(p->elsewhere, number), p->placed, p->placed == 1 ? " lies" : "s lie",
+           place(t, p->elsewhere_at, at));
 }
 
 static void print_json(const bfc_job *j, const bfc_play *p, int preallocate) {
@@ -194,10 +229,10 @@ static void print_json(const bfc_job *j, const bfc_play *p, int preallocate) {
   cmd_json_text(stdout, t->path);
   printf(",\"policy\":\"bfc\",\"alloc_conf\":");
   cmd_json_text(stdout, j->conf ? j->conf : "");
-  printf(",\"preallocate\":%s,\"before\":%lu,\"ignored\":%" PRIu64 ",\"unmatched\":%" PRIu64
-         ",\"events\":%lu",
-         preallocate ? "true" : "false", (unsigned long)t->before, t->ignored, t->unmatched,
-         (unsigned long)t->ncalls);
+  printf(",\"preallocate\":%s,\"host_bytes\":%" PRIu64 ",\"before\":%lu,\"ignored\":%" PRIu64
+         ",\"unmatched\":%" PRIu64 ",\"failed_when_recorded\":%" PRIu64 ",\"events\":%lu",
+         preallocate ? "true" : "false", t->host_bytes, (unsigned long)t->before, t->ignored,
+         t->unmatched, p->failed, (unsigned long)t->ncalls);
 #define NUMBER(key) printf(",\"" #key "\":%" PRIu64, s->key)
   NUMBER(num_allocs);
   NUMBER(bytes_in_use);

@@ -142,9 +142,15 @@ int cmd_parse_size(const char *s, uint64_t *to);
 int cmd_bad_size(const char *v); /* says so, and which unit a letter may mean */
 /* The size behind option a: below 1 MiB it has to name its unit. 0: error printed. */
 int cmd_take_size(const char *a, const char *v, uint64_t *to);
+/* Digits in base 10 or 16, behind which *s points then; 0: there are none, or more than `most`. */
+int cmd_digits(const char **s, const char *end, unsigned base, uint64_t most, uint64_t *to);
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to);
 /* 8.9 as 89; 0: error printed */
 uint32_t cmd_parse_cc(const char *s);
+
+/* An array of n with room for one more, twice as much where *cap is reached; NULL: no memory, the
+   array stays as it was. */
+void *cmd_room(void *array, uint32_t n, uint32_t *cap, size_t size);
 
 /* ---- texts for people and for programs ---- */
 
@@ -214,6 +220,9 @@ typedef struct cmd_output { /* a file that is there whole or not at all */
 
 /* FILE is - */
 int cmd_is_output(const char *path);
+/* What can be looked at twice: opening a pipe would wait, and take its bytes from who reads the
+   text. */
+int cmd_is_regular(const char *path);
 /* - is standard output, what is no regular file is written to. Not FITS: message printed. */
 int cmd_output_open(cmd_output *o, const char *path);
 /* failed: what wrote to o->file says that not all is there. Not FITS: message printed. */

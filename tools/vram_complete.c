@@ -109,14 +109,16 @@ static const char *kinds_of(const char (*table)[2][64], const char *name, size_t
 
 /* of the option `name`; NULL: of the command's MODEL or FILE */
 static void offer_files(const char *command, const char *name, size_t len) {
-  static const char models[][2][64] = {{"fit", ".vram .gguf .json .onnx .tflite"},
-                                       {"plan", ".vram .json .onnx .tflite .csv"},
-                                       {"arena", ".csv .vram .json .onnx .tflite"},
-                                       {"emit", ".vram .tflite .onnx .json .h"},
-                                       {"convert", ".onnx .tflite .json .vram"},
-                                       {"replay", ".csv .pickle .json .log .prof .gz"},
-                                       {"diff", ".csv .pickle .json .vram .onnx .tflite .prof .gz"},
-                                       {"", ".vram .gguf .safetensors .json .onnx .tflite .pte"}};
+  static const char models[][2][64] = {
+      {"fit", ".vram .gguf .json .onnx .tflite"},
+      {"plan", ".vram .json .onnx .tflite .csv"},
+      {"arena", ".csv .txt .vram .json .onnx .tflite"},
+      {"emit", ".vram .tflite .onnx .json .h"},
+      {"convert", ".onnx .tflite .json .vram"},
+      {"replay", ".csv .pickle .json .log .txt .prof .gz"},
+      {"diff", ".csv .pickle .json .log .txt .vram .onnx .tflite .prof .gz"},
+      {"advise", ".vram .json .onnx .tflite"},
+      {"", ".vram .gguf .safetensors .json .onnx .tflite .pte"}};
   static const char options[][2][64] = {{"--svg", ".svg"},       {"--html", ".html"},
                                         {"--events", ".csv"},    {"--snapshot", ".pickle .json"},
                                         {"--trace", ".json"},    {"--deepspeed", ".json"},
@@ -149,7 +151,8 @@ static void offer_dims(const unfinished *u, int argc, char **argv, const char *e
     const char *const *lines = cmd_built_in(argv[i]);
     const size_t n = strlen(argv[i]);
     char line[LINE];
-    FILE *file = n > 5 && !strcmp(argv[i] + n - 5, ".vram") ? fopen(argv[i], "r") : NULL;
+    const int is_text = n > 5 && !strcmp(argv[i] + n - 5, ".vram") && cmd_is_regular(argv[i]);
+    FILE *file = is_text ? fopen(argv[i], "r") : NULL;
     for (; lines && *lines; lines++)
       offer_dim(u, *lines, end);
     while (file && fgets(line, sizeof line, file))
@@ -298,7 +301,8 @@ static const char *keys_of(const char *name, size_t len) {
       {"--alloc-conf",
        "expandable_segments:True max_split_size_mb: garbage_collection_threshold: "
        "roundup_power2_divisions: max_non_split_rounding_mb: large_segment_size_mb: "
-       "per_process_memory_fraction: backend:native"}};
+       "per_process_memory_fraction: backend:native"},
+      {"--alloc-conf bfc", "preallocate:True garbage_collection:True"}};
   size_t i;
   for (i = 0; i < sizeof keys / sizeof *keys; i++)
     if (strlen(keys[i][0]) == len && !strncmp(keys[i][0], name, len))
@@ -308,9 +312,13 @@ static const char *keys_of(const char *name, size_t len) {
 
 static void offer_value(const unfinished *u, const cmd_option *o, int argc, char **argv) {
   const char *const end = strstr(o->text, "\n  --"), *what = strstr(o->text, "vram list ");
-  const char *const keys = keys_of(o->name, o->name_len);
+  const char *keys = keys_of(o->name, o->name_len);
   const unfinished part = behind(u, ","), name = behind(u, ":");
   const char *const *signal;
+  int i;
+  for (i = 1; keys && o->name_len == 12 && i < argc; i++) /* --alloc-conf of the other allocator */
+    if (!strcmp(argv[i], "bfc") || !strcmp(argv[i], "--policy=bfc"))
+      keys = keys_of("--alloc-conf bfc", 16);
   if (!strncmp(o->value, "FILE", o->value_len))
     offer_files(argv[0], o->name, o->name_len);
   else if (!strncmp(o->name, "--parallel", o->name_len))

@@ -659,6 +659,10 @@ static void diff_text(const diff *d) {
   size_t k, i, wrong = 0;
   printf("%s%s%s predicted, %s%s%s measured\n", cmd_bold, d->s[0].t.path, cmd_plain, cmd_bold,
          d->s[1].t.path, cmd_plain);
+  for (k = 0; k < 2; k++)
+    if (d->s[k].t.host_bytes)
+      printf("%sin the host's memory of %s, not compared: %s%s\n", cmd_dim, d->s[k].t.path,
+             cmd_human(d->s[k].t.host_bytes), cmd_plain);
   for (k = 0; k < sizeof section / sizeof *section; k++) {
     size_t shown = 0, more = 0, more_differ = 0;
     const size_t most = section[k].what == peak_row || section[k].what == phase_peak_row ||

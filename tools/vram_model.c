@@ -11,9 +11,7 @@
 
 /* ---- files ---- */
 
-/* Only what can be looked at twice: opening a pipe would wait, and take its bytes from who reads
-   the text. */
-static int is_regular(const char *path) {
+int cmd_is_regular(const char *path) {
 #ifdef HAS_POSIX
   struct stat st;
   return !stat(path, &st) && S_ISREG(st.st_mode);
@@ -37,7 +35,7 @@ static vram_result read_range(void *user, uint64_t offset, void *to, uint64_t by
 static int source_open(vram_file_source *s, const char *path) {
   FILE *f;
   memset(s, 0, sizeof *s);
-  errno = is_regular(path) ? 0 : ENOENT;
+  errno = cmd_is_regular(path) ? 0 : ENOENT;
   f = errno ? NULL : fopen(path, "rb");
   if (!f)
     return 0;
@@ -114,13 +112,13 @@ static char *first_path(const char *path) {
     to = name_in(path, n, "", 0);
     for (i = 0; to && i < 6; i++)
       to[n - SPLIT_NAME + i] = "-00001"[i];
-    if (!to || is_regular(to))
+    if (!to || cmd_is_regular(to))
       return to;
     free(to);
   }
-  for (i = 0; i < FOLDER_NAMES && !is_regular(path); i++) {
+  for (i = 0; i < FOLDER_NAMES && !cmd_is_regular(path); i++) {
     to = name_in(path, n, folder_name[i], strlen(folder_name[i]));
-    if (!to || is_regular(to))
+    if (!to || cmd_is_regular(to))
       return to;
     free(to);
   }
@@ -134,10 +132,10 @@ vram_file_format model_sniff(const char *path) {
   char in_folder[4096];
   vram_file_source s;
   size_t i;
-  for (i = 0; i < FOLDER_NAMES && !is_built_in && !is_regular(path); i++)
+  for (i = 0; i < FOLDER_NAMES && !is_built_in && !cmd_is_regular(path); i++)
     if (snprintf(in_folder, sizeof in_folder, "%s%s", path, folder_name[i]) <
             (int)sizeof in_folder &&
-        is_regular(in_folder))
+        cmd_is_regular(in_folder))
       path = in_folder;
   if (!is_built_in && source_open(&s, path)) {
     format = vram_file_sniff(&s);
@@ -351,8 +349,8 @@ int model_config_open(model_file *m, const char *path) {
   const char *const name = folder_name[FOLDER_NAMES - 1];
   int status;
   memset(m, 0, sizeof *m);
-  m->path = is_regular(path) ? name_in(path, strlen(path), "", 0)
-                             : name_in(path, strlen(path), name, strlen(name));
+  m->path = cmd_is_regular(path) ? name_in(path, strlen(path), "", 0)
+                                 : name_in(path, strlen(path), name, strlen(name));
   if (m->path && model_sniff(m->path) != VRAM_FILE_CONFIG)
     return CMD_ABSENT;
   status = path_open(m, NULL);

@@ -536,13 +536,17 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
     printf(" %12s %12s", cmd_human(p[i].stats.value[0].peak),                                      \
            cmd_human(p[i].stats.value[0].current));                                                \
   printf("\n")
-  printf("%s%s%s  %s calls", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number));
+  printf("%s%s%s  %s call%s", cmd_bold, t->path, cmd_plain, cmd_grouped(t->ncalls, number),
+         t->ncalls == 1 ? "" : "s");
   printf(", device %s", cmd_human(r->options.total_bytes));
   if (r->options.limit_bytes)
     printf(", at most %s of it", cmd_human(r->options.limit_bytes));
   if (j->alloc_conf && *j->alloc_conf)
     printf(", %s", j->alloc_conf);
   printf("\n");
+  if (t->host_bytes)
+    printf("%snot played, in the host's memory: %s%s\n", cmd_dim, cmd_human(t->host_bytes),
+           cmd_plain);
   if (t->before)
     printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
            cmd_grouped(t->before, number), cmd_plain);
@@ -640,6 +644,8 @@ static void replay_json(const replay_job *j, const replay *r, const played *p, i
     printf("null");
   printf(",\"before\":%lu,\"ignored\":%" PRIu64 ",\"unmatched\":%" PRIu64 ",",
          (unsigned long)t->before, t->ignored, t->unmatched);
+  if (t->host_bytes)
+    printf("\"host_bytes\":%" PRIu64 ",", t->host_bytes);
   for (i = 0; i < n; i++) {
     if (n > 1)
       printf("%s\"%s\":{", i ? "," : "", i ? "best" : "torch");
@@ -725,10 +731,11 @@ static int replay_arguments(replay_job *j, int argc, char **argv) {
   if (j->json + j->csv + cmd_is_output(j->snapshot) > 1)
     return cmd_bad("standard output takes one of --json, --csv and FILE -", NULL, NULL);
   if (!strcmp(j->policy, "bfc") && j->snapshot)
-    return cmd_bad("--snapshot is of one policy, not", "bfc", "torch or best");
+    return cmd_bad("--snapshot is of PyTorch's allocator or of vram.h's, not of", "bfc",
+                   "torch or best");
   if (!strcmp(j->policy, "both") && (j->csv || j->snapshot))
     return cmd_bad(j->csv ? "--csv is of one policy, not" : "--snapshot is of one policy, not",
-                   "both", "torch or best");
+                   "both", j->csv ? "torch, best or bfc" : "torch or best");
   return FITS;
 }
 

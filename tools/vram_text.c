@@ -64,6 +64,35 @@ int cmd_take_size(const char *a, const char *v, uint64_t *to) {
   return cmd_bad(what, NULL, meant), 0;
 }
 
+void *cmd_room(void *array, uint32_t n, uint32_t *cap, size_t size) {
+  const uint32_t more = *cap ? 2 * *cap : 64;
+  if (n < *cap)
+    return array;
+  if (*cap > UINT32_MAX / 2 || more > (size_t)-1 / size)
+    return NULL;
+  array = realloc(array, more * size);
+  *cap = array ? more : *cap;
+  return array;
+}
+
+int cmd_digits(const char **s, const char *end, unsigned base, uint64_t most, uint64_t *to) {
+  const char *const from = *s;
+  uint64_t v = 0;
+  for (; *s < end; ++*s) {
+    const char c = cmd_lower(**s);
+    const unsigned digit = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                           : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                                                  : 99;
+    if (digit >= base)
+      break;
+    if (v > (most - digit) / base)
+      return 0;
+    v = v * base + digit;
+  }
+  *to = v;
+  return *s > from;
+}
+
 int cmd_parse_count(const char *s, int64_t least, int64_t most, int64_t *to) {
   int64_t v = 0;
   if (!*s)

@@ -267,18 +267,27 @@ document trace_document(const trace *t, char *bytes, size_t len) {
   return d;
 }
 
-/* The log of the BFC allocator: its file and a line of it, among what else a program says. */
-static int is_bfc_log(const char *s, size_t n) {
-  static const char name[] = "bfc_allocator.cc:";
-  size_t i;
-  for (i = 0; i + sizeof name <= n; i++)
-    if (s[i] == *name && !memcmp(s + i, name, sizeof name - 1))
+/* A word of small letters in a text, in whatever case */
+static int has_word(const char *s, size_t n, const char *word) {
+  const size_t len = strlen(word);
+  size_t i, k;
+  for (i = 0; i + len <= n; i++) {
+    for (k = 0; k < len && cmd_lower(s[i + k]) == word[k]; k++)
+      ;
+    if (k == len)
       return 1;
+  }
   return 0;
 }
 
+/* The first line of a CSV names its columns, one of which is `action`. */
+static int is_csv(const char *s, size_t n) {
+  const char *const to = (const char *)memchr(s, '\n', n);
+  return has_word(s, to ? (size_t)(to - s) : n, "action");
+}
+
 /* What a file begins as: pickles of protocols 2 to 5 with 0x80, of 0 and 1 with what no CSV does.
-   What a program says before its allocator is made fits into 64 KiB. */
+   The log of the BFC allocator stands somewhere among what else a program says. */
 int trace_kind(const char *bytes, size_t len) {
   size_t i = 0;
   if (trace_is_pprof(bytes, len))
@@ -293,7 +302,7 @@ int trace_kind(const char *bytes, size_t len) {
     return PICKLE;
   if (xla_is(bytes, len))
     return XLA;
-  return is_bfc_log(bytes, len < 65536 ? len : 65536) ? BFC : CSV;
+  return !is_csv(bytes, len) && has_word(bytes, len, "bfc_allocator.cc:") ? BFC : CSV;
 }
 
 int trace_read_text(trace *t, int kind, char *text, size_t len, int64_t device) {
@@ -326,6 +335,9 @@ int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t devi
   datum root;
   if (trace_begin(t, path, len))
     return t->status;
+  if (device >= 0 && (kind == XLA || kind == CSV))
+    return trace_bad(t, 1, "--device is for snapshots, profiles and logs: here is no second device",
+                     NULL, 0);
   if (kind != JSON && kind != PICKLE)
     return trace_read_text(t, kind, bytes, len, device);
   d = trace_document(t, bytes, len);

@@ -36,6 +36,7 @@ typedef struct trace {
   size_t before;            /* the first so many events: alive when recording began */
   uint64_t ignored;         /* lines with other actions */
   uint64_t unmatched;       /* frees of what was never allocated */
+  uint64_t host_bytes;      /* of XLA: in the host's memory, no events */
   uint64_t reserved_at_end; /* of a snapshot: its segments */
   uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */

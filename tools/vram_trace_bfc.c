@@ -10,7 +10,8 @@ typedef struct bfc_line { /* what a line says of the allocator that is looked fo
   uint64_t bytes, address;
   uint32_t line;
   uint32_t until; /* of an allocation: the line that takes its place again; of a free: its block */
-  uint32_t same;  /* the next live block of the size; list of all live ones by size */
+  uint32_t below, beside; /* the heap of the live blocks of its size: the first block under it, and
+                             the next one under the same */
   bfc_said what;
 } bfc_line;
 
@@ -73,24 +74,19 @@ static int find_allocator(bfc_log *b, const char *text, size_t len, int64_t devi
 }
 
 static int log_add(bfc_log *b, bfc_said what, uint32_t line, uint64_t bytes, uint64_t address) {
-  bfc_line *l;
-  if (b->n == b->cap) {
-    const uint32_t cap = b->cap ? 2 * b->cap : 1024;
-    l = (bfc_line *)realloc(b->line, cap * sizeof *l);
-    if (!l)
-      return b->t->status = cmd_no_memory();
-    b->line = l;
-    b->cap = cap;
-  }
+  bfc_line *l = (bfc_line *)cmd_room(b->line, b->n, &b->cap, sizeof *l);
+  if (!l)
+    return b->t->status = cmd_no_memory();
+  b->line = l;
   if (bytes > (uint64_t)INT64_MAX / 4)
     return trace_bad(b->t, line, "more bytes than any device has", NULL, 0);
-  l = b->line + b->n++;
+  l += b->n++;
   memset(l, 0, sizeof *l);
   l->what = what;
   l->line = line;
   l->bytes = bytes;
   l->address = address;
-  l->until = l->same = UINT32_MAX;
+  l->until = l->below = l->beside = UINT32_MAX;
   return FITS;
 }
 
@@ -128,10 +124,12 @@ static int read_lines(bfc_log *b, const char *text, size_t len) {
         log_add(b, BFC_REGION, line, to - address, address);
       continue;
     }
+    /* of 0 bytes: a null pointer, which nothing was allocated for */
     if (bfc_take(&again, b->has_addresses ? "[mem-debug] DeallocateRaw," : "DeallocateRaw ")) {
       n = bfc_take_name(&again, &name);
       address = 0;
       if (is_own(b, name, n) && again.s++ < again.end && bfc_take_number(&again, 10, &bytes) &&
+          bytes &&
           (!b->has_addresses || (bfc_take(&again, ",") && bfc_take_number(&again, 10, &address))))
         log_add(b, BFC_FREE, line, bytes, address);
     }
@@ -156,14 +154,11 @@ static int take_place(bfc_log *b, uint32_t i) {
   for (end = low; end < b->nplace && b->place[end].from < to; end++)
     b->line[b->place[end].of].until = i;
   if (end == low) {
-    if (b->nplace == b->place_cap) {
-      const uint32_t cap = b->place_cap ? 2 * b->place_cap : 256;
-      bfc_place *const bigger = (bfc_place *)realloc(b->place, cap * sizeof *bigger);
-      if (!bigger)
-        return b->t->status = cmd_no_memory();
-      b->place = bigger;
-      b->place_cap = cap;
-    }
+    bfc_place *const bigger =
+        (bfc_place *)cmd_room(b->place, b->nplace, &b->place_cap, sizeof *bigger);
+    if (!bigger)
+      return b->t->status = cmd_no_memory();
+    b->place = bigger;
     memmove(b->place + low + 1, b->place + low, (b->nplace - low) * sizeof *b->place);
     b->nplace++;
   } else {
@@ -176,9 +171,50 @@ static int take_place(bfc_log *b, uint32_t i) {
   return FITS;
 }
 
+/* Of two heaps one, whose top is the block that is taken again first, of equal ones the latest: a
+   pairing heap, to which a block comes at once, and which it leaves in logarithmic time. */
+static uint32_t meld(bfc_log *b, uint32_t x, uint32_t y) {
+  bfc_line *const line = b->line;
+  if (x == UINT32_MAX || y == UINT32_MAX)
+    return x == UINT32_MAX ? y : x;
+  if (line[y].until < line[x].until || (y > x && line[y].until == line[x].until)) {
+    const uint32_t top = y;
+    y = x;
+    x = top;
+  }
+  line[y].beside = line[x].below;
+  line[x].below = y;
+  return x;
+}
+
+/* What is left of a heap without its top: neighbours in pairs, then all of these. */
+static uint32_t meld_below(bfc_log *b, uint32_t top) {
+  bfc_line *const line = b->line;
+  uint32_t at = line[top].below, pairs = UINT32_MAX, left = UINT32_MAX;
+  while (at != UINT32_MAX) {
+    const uint32_t second = line[at].beside,
+                   next = second == UINT32_MAX ? second : line[second].beside;
+    uint32_t pair;
+    line[at].beside = UINT32_MAX;
+    if (second != UINT32_MAX)
+      line[second].beside = UINT32_MAX;
+    pair = meld(b, at, second);
+    line[pair].beside = pairs;
+    pairs = pair;
+    at = next;
+  }
+  while (pairs != UINT32_MAX) {
+    const uint32_t next = line[pairs].beside;
+    line[pairs].beside = UINT32_MAX;
+    left = meld(b, left, pairs);
+    pairs = next;
+  }
+  return left;
+}
+
 /* For each free its block, in `until`. */
 static int resolve(bfc_log *b) {
-  trace sizes; /* of it only the table of keys: a size, and the first live block of it */
+  trace sizes; /* of it only the table of keys: a size, and the heap of its live blocks */
   uint32_t i;
   for (i = 0; i < b->n; i++)
     if (b->line[i].what == BFC_ALLOC && b->line[i].address && take_place(b, i))
@@ -199,21 +235,12 @@ static int resolve(bfc_log *b) {
       k->used = 1;
       k->id = UINT32_MAX;
     }
-    if (l->what == BFC_ALLOC) {
-      l->same = (uint32_t)k->id;
-      k->id = i;
-    } else {
-      uint32_t at = (uint32_t)k->id, before = UINT32_MAX, found = UINT32_MAX, found_before = 0;
-      for (; at != UINT32_MAX; before = at, at = b->line[at].same)
-        if (found == UINT32_MAX || b->line[at].until < b->line[found].until)
-          found = at, found_before = before;
-      l->until = found;
-      if (found == UINT32_MAX)
-        continue;
-      if (found_before == UINT32_MAX)
-        k->id = b->line[found].same;
-      else
-        b->line[found_before].same = b->line[found].same;
+    if (l->what == BFC_ALLOC)
+      k->id = meld(b, (uint32_t)k->id, i);
+    else {
+      l->until = (uint32_t)k->id;
+      if (l->until != UINT32_MAX)
+        k->id = meld_below(b, l->until);
     }
   }
   free(sizes.key);

@@ -138,7 +138,7 @@ static int csv_numbers(trace *t, const field *f, uint64_t line, vram_event *e) {
 
 static void csv_names(trace *t, const field *f, vram_event *e, trace_note *note) {
   int i;
-  if (cmd_field_is(f + CSV_RESULT, "oom"))
+  if (cmd_field_is(f + CSV_RESULT, "oom failed"))
     e->kind = FAILED;
   t->has_addresses |= e->address != 0;
   note->node = trace_text(t, f[CSV_NODE].s, f[CSV_NODE].n);
@@ -209,8 +209,12 @@ static int csv_head(csv_file *c) {
     c->column[c->ncolumn++] = k;
     has |= 1 << k;
   }
-  if (!(has >> CSV_ACTION & 1) || !(has >> CSV_SIZE & 1) ||
-      !(has >> CSV_ID & 1 || has >> CSV_ADDRESS & 1))
+  if (!(has >> CSV_ACTION & 1))
+    return trace_bad(t, 1,
+                     "no trace: neither columns that the first line names (at least action, size "
+                     "and id or addr), nor a snapshot, profile or log that is known",
+                     NULL, 0);
+  if (!(has >> CSV_SIZE & 1) || !(has >> CSV_ID & 1 || has >> CSV_ADDRESS & 1))
     return trace_bad(
         t, 1, "no trace: the first line names the columns, at least action, size and id or addr",
         NULL, 0);

@@ -42,7 +42,8 @@ static int add_event(trace *t, vram_event *e, xla_kind kind, uint32_t line, cons
   return t->status ? t->status : trace_add(t, e, &note, key, BY_ID);
 }
 
-/* What one allocation is for; that of an operator's own computation is in no memory of its own. */
+/* What one allocation is for; that of an operator's own computation is in no memory of its own, and
+   what is in the host's memory is only counted. */
 static int add_allocations(trace *t, const xla_program *x) {
   uint32_t i;
   for (i = 0; i < x->nallocation && !t->status; i++) {
@@ -51,7 +52,9 @@ static int add_allocations(trace *t, const xla_program *x) {
     memset(&e, 0, sizeof e);
     e.action = VRAM_ACTION_ALLOC;
     e.bytes = a->bytes;
-    if (a->kind == XLA_TEMP || a->kind == XLA_LOCAL || !a->bytes)
+    if (a->kind == XLA_HOST)
+      t->host_bytes += a->bytes;
+    if (a->kind == XLA_TEMP || a->kind == XLA_LOCAL || a->kind == XLA_HOST || !a->bytes)
       continue;
     add_event(t, &e, a->kind, a->line, a->op ? a->op : a->name, a->op ? a->op_len : a->len,
               UINT64_C(1) << 40 | i);

@@ -1,12 +1,13 @@
 #include "vram_xla.h"
 
-static const char assignment[] = "BufferAssignment:";
+static const char assignment[] = "BufferAssignment:", total_used[] = "Total bytes used: ";
 static const char *const beside[] = {"-buffer-assignment.txt", "-live-range.txt",
                                      "-buffer-assignment-values.txt"};
 
 /* ---- lines ---- */
 
 typedef struct xla_lines {
+  const char *path;
   const char *at, *end; /* what is not read yet */
   const char *s;        /* the line, without its end */
   size_t n;
@@ -26,9 +27,10 @@ static int next_line(xla_lines *l) {
   return 1;
 }
 
-static xla_lines lines_of(const char *text, size_t len) {
+static xla_lines lines_of(const char *path, const char *text, size_t len) {
   xla_lines l;
   memset(&l, 0, sizeof l);
+  l.path = path;
   l.at = l.s = text;
   l.end = text + len;
   return l;
@@ -51,26 +53,35 @@ static int begins(const xla_lines *l, const char *what) {
 
 /* A number, behind which *s points then; 0: there is none, or it is too large. */
 static int number(const char **s, const char *end, uint64_t *to) {
-  const char *const from = *s;
-  uint64_t v = 0;
-  for (; *s < end && **s >= '0' && **s <= '9'; ++*s) {
-    const unsigned digit = (unsigned)(**s - '0');
-    if (v > ((uint64_t)INT64_MAX / 4 - digit) / 10)
-      return 0;
-    v = v * 10 + digit;
-  }
-  *to = v;
-  return *s > from;
+  return cmd_digits(s, end, 10, (uint64_t)INT64_MAX / 4, to);
 }
 
-static int xla_bad(xla_program *x, uint32_t line, const char *what, const char *found, size_t n) {
+static int xla_bad(xla_program *x, const char *path, uint32_t line, const char *what,
+                   const char *found, size_t n) {
   if (!x->status)
-    cmd_say("%s:%" PRIu32 ": %s%s", x->path, line, what, cmd_found(found, n));
+    cmd_say("%s:%" PRIu32 ": %s%s", path, line, what, cmd_found(found, n));
   return x->status = USAGE;
 }
 
-/* A name without the index of what is no tuple: "dot.1{}" is "dot.1". */
+/* The same of the line that was read last. */
+static int line_bad(xla_program *x, const xla_lines *l, const char *what) {
+  return xla_bad(x, l->path, l->line, what, l->s, l->n);
+}
+
+/* XLA ends every line: what does not has been cut. */
+static int whole(xla_program *x, const xla_lines *l) {
+  if (l->at == l->end && l->at[-1] != '\n')
+    return line_bad(x, l, "the text ends within a line:");
+  return FITS;
+}
+
+/* A name without the mark of a value that a loop or a condition merges, and without the index of
+   what is no tuple: "dot.1{} (phi)" is "dot.1". */
 static uint32_t name_length(const char *s, size_t n) {
+  static const char phi[] = " (phi)";
+  const size_t mark = sizeof phi - 1;
+  if (n >= mark && !memcmp(s + n - mark, phi, mark))
+    n -= mark;
   if (n >= 2 && s[n - 2] == '{' && s[n - 1] == '}')
     n -= 2;
   return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -100,22 +111,26 @@ static xla_kind kind_of(const char *s, const char *end) {
   return XLA_TEMP;
 }
 
+enum { HOST_COLOR = 5 }; /* Layout::kHostMemorySpace; other colors are memory of the device */
+
+/* "allocation 7: size 16, color 5, parameter 3, shape |f32[4]| at ShapeIndex {}:" */
 static int add_allocation(xla_program *x, const xla_lines *l) {
+  static const char color[] = ", color ";
+  const size_t n = sizeof color - 1;
   const char *const end = l->s + l->n, *s = behind(l->s, l->n, ": size ");
-  xla_allocation *a;
-  if (x->nallocation == x->allocation_cap) {
-    const uint32_t cap = x->allocation_cap ? 2 * x->allocation_cap : 64;
-    a = (xla_allocation *)realloc(x->allocation, cap * sizeof *a);
-    if (!a)
-      return x->status = cmd_no_memory();
-    x->allocation = a;
-    x->allocation_cap = cap;
-  }
-  a = x->allocation + x->nallocation;
+  uint64_t of = 0;
+  xla_allocation *a = (xla_allocation *)cmd_room(x->allocation, x->nallocation, &x->allocation_cap,
+                                                 sizeof *x->allocation);
+  if (!a)
+    return x->status = cmd_no_memory();
+  x->allocation = a;
+  a += x->nallocation;
   memset(a, 0, sizeof *a);
   if (!s || !number(&s, end, &a->bytes))
-    return xla_bad(x, l->line, "an allocation without a size:", l->s, l->n);
-  a->kind = kind_of(s, end);
+    return line_bad(x, l, "an allocation without a size:");
+  if ((size_t)(end - s) > n && !memcmp(s, color, n) && (s += n, !number(&s, end, &of)))
+    return line_bad(x, l, "an allocation of no color:");
+  a->kind = of == HOST_COLOR ? XLA_HOST : kind_of(s, end);
   a->line = l->line;
   x->nallocation++;
   return FITS;
@@ -125,32 +140,28 @@ static int add_allocation(xla_program *x, const xla_lines *l) {
 static int add_value(xla_program *x, const xla_lines *l) {
   const char *const end = l->s + l->n, *s = behind(l->s, l->n, "value: <"), *to;
   xla_allocation *a;
-  xla_value *v;
+  xla_value *v = (xla_value *)cmd_room(x->value, x->nvalue, &x->value_cap, sizeof *x->value);
   uint64_t id;
+  if (!v)
+    return x->status = cmd_no_memory();
+  x->value = v;
   if (!x->nallocation)
-    return xla_bad(x, l->line, "a value before the first allocation", NULL, 0);
-  if (x->nvalue == x->value_cap) {
-    const uint32_t cap = x->value_cap ? 2 * x->value_cap : 256;
-    v = (xla_value *)realloc(x->value, cap * sizeof *v);
-    if (!v)
-      return x->status = cmd_no_memory();
-    x->value = v;
-    x->value_cap = cap;
-  }
-  v = x->value + x->nvalue;
+    return xla_bad(x, l->path, l->line, "a value before the first allocation", NULL, 0);
+  v += x->nvalue;
   memset(v, 0, sizeof *v);
   if (!s || !number(&s, end, &id) || s == end || *s != ' ' ||
       !(to = behind(s, (size_t)(end - s), " @")))
-    return xla_bad(x, l->line, "a value without a name:", l->s, l->n);
+    return line_bad(x, l, "a value without a name:");
   v->name = s + 1;
   v->len = name_length(s + 1, to - 2 > s + 1 ? (size_t)(to - 2 - (s + 1)) : 0);
   s = behind(to, (size_t)(end - to), "(size=");
   if (!s || !number(&s, end, &v->bytes) || !(s = behind(s, (size_t)(end - s), "offset=")) ||
       !number(&s, end, &v->offset))
-    return xla_bad(x, l->line, "a value without size and offset:", l->s, l->n);
+    return line_bad(x, l, "a value without size and offset:");
   a = x->allocation + x->nallocation - 1;
   if (v->offset > a->bytes || v->bytes > a->bytes - v->offset)
-    return xla_bad(x, l->line, "a value that its allocation does not hold:", v->name, v->len);
+    return xla_bad(x, l->path, l->line, "a value that its allocation does not hold:", v->name,
+                   v->len);
   if (!a->name) {
     a->name = v->name;
     a->len = v->len;
@@ -161,20 +172,36 @@ static int add_value(xla_program *x, const xla_lines *l) {
   return FITS;
 }
 
+/* A line of the assignment. Values that found room in memory of another color are named a second
+   time, without a size: " reused by buffers of a different color:", "  value: <...> (color=0)". */
+static int add_line(xla_program *x, const xla_lines *l) {
+  if (begins(l, "allocation "))
+    return add_allocation(x, l);
+  if (begins(l, " value: <"))
+    return add_value(x, l);
+  if (begins(l, " reused by ") || begins(l, "  value: <"))
+    return FITS;
+  return line_bad(x, l, "not a line of a buffer assignment:");
+}
+
+/* It ends at an empty line, or at one without a blank that names no allocation: what may follow in
+   the same text has its own readers. */
 static int read_assignment(xla_program *x, const char *text, size_t len) {
-  xla_lines l = lines_of(text, len);
-  int inside = 0;
+  xla_lines l = lines_of(x->path, text, len);
+  enum { BEFORE, INSIDE, BEHIND } at = BEFORE;
   while (!x->status && next_line(&l))
-    if (begins(&l, assignment))
-      inside = 1;
-    else if (inside && begins(&l, "allocation "))
-      add_allocation(x, &l);
-    else if (inside && begins(&l, " value: <"))
-      add_value(x, &l);
-    else if (inside) /* what may follow in the same text has its own reader */
-      break;
+    if (begins(&l, assignment)) {
+      if (at != BEFORE)
+        xla_bad(x, l.path, l.line, "a second program in the same text", NULL, 0);
+      at = INSIDE;
+    } else if (at == INSIDE) {
+      if (!l.n || (*l.s != ' ' && !begins(&l, "allocation ")))
+        at = BEHIND;
+      else if (!whole(x, &l))
+        add_line(x, &l);
+    }
   if (!x->status && !x->nallocation)
-    return xla_bad(x, l.line, "a buffer assignment without an allocation", NULL, 0);
+    return xla_bad(x, l.path, 1, "a buffer assignment without an allocation", NULL, 0);
   return x->status;
 }
 
@@ -188,7 +215,8 @@ static int compare_names(const char *a, uint32_t alen, const char *b, uint32_t b
 typedef struct xla_said { /* of a value (begin, end) or an instruction (op) */
   const char *name, *op;
   uint64_t begin, end;
-  uint32_t len, op_len;
+  uint32_t len, op_len, line;
+  int is_used; /* a value has that name */
 } xla_said;
 
 typedef struct xla_book {
@@ -202,38 +230,35 @@ static int by_said(const void *a, const void *b) {
 }
 
 static xla_said *said_add(xla_program *x, xla_book *b) {
-  if (b->n == b->cap) {
-    const uint32_t cap = b->cap ? 2 * b->cap : 256;
-    xla_said *const bigger = (xla_said *)realloc(b->said, cap * sizeof *bigger);
-    if (!bigger) {
-      x->status = cmd_no_memory();
-      return NULL;
-    }
-    b->said = bigger;
-    b->cap = cap;
+  xla_said *const said = (xla_said *)cmd_room(b->said, b->n, &b->cap, sizeof *b->said);
+  if (!said) {
+    x->status = cmd_no_memory();
+    return NULL;
   }
-  memset(b->said + b->n, 0, sizeof *b->said);
-  return b->said + b->n++;
+  b->said = said;
+  memset(said + b->n, 0, sizeof *said);
+  return said + b->n++;
 }
 
-static const xla_said *said_of(const xla_book *b, const char *name, uint32_t len) {
+/* The first of that name; NULL: there is none. */
+static xla_said *said_of(const xla_book *b, const char *name, uint32_t len) {
   uint32_t low = 0, high = b->n;
   while (low < high) {
     const uint32_t middle = low + (high - low) / 2;
-    const int d = compare_names(name, len, b->said[middle].name, b->said[middle].len);
-    if (!d)
-      return b->said + middle;
-    if (d < 0)
-      high = middle;
-    else
+    if (compare_names(name, len, b->said[middle].name, b->said[middle].len) > 0)
       low = middle + 1;
+    else
+      high = middle;
   }
-  return NULL;
+  if (low == b->n || compare_names(name, len, b->said[low].name, b->said[low].len) != 0)
+    return NULL;
+  return b->said + low;
 }
 
 /* "    dot.1{0}:73-75" of the part BufferLiveRange; *moments: one behind the last. 0: bad. */
-static int read_ranges(xla_program *x, xla_book *b, const char *text, size_t len) {
-  xla_lines l = lines_of(text, len);
+static int read_ranges(xla_program *x, xla_book *b, const char *path, const char *text,
+                       size_t len) {
+  xla_lines l = lines_of(path, text, len);
   int inside = 0;
   while (next_line(&l)) {
     const char *colon = l.s + l.n, *s;
@@ -246,17 +271,20 @@ static int read_ranges(xla_program *x, xla_book *b, const char *text, size_t len
       inside = 0;
     if (!inside)
       continue;
+    if (whole(x, &l))
+      return 0;
     while (colon > l.s && *--colon != ':')
       ;
     said = said_add(x, b);
     if (!said)
       return 0;
     s = colon + 1;
+    said->line = l.line;
     said->name = l.s + 4;
     said->len = name_length(l.s + 4, colon > l.s + 4 ? (size_t)(colon - l.s - 4) : 0);
     if (colon == l.s || !number(&s, l.s + l.n, &said->begin) || s == l.s + l.n || *s++ != '-' ||
         !number(&s, l.s + l.n, &said->end) || said->end < said->begin)
-      return xla_bad(x, l.line, "not a live range:", l.s, l.n), 0;
+      return line_bad(x, &l, "not a live range:"), 0;
     said->end++; /* the last moment is one */
     x->moments = said->end > x->moments ? said->end : x->moments;
   }
@@ -265,14 +293,28 @@ static int read_ranges(xla_program *x, xla_book *b, const char *text, size_t len
   return 1;
 }
 
+/* "Total bytes used: 88224 (86.2KiB)", of all allocations; 0: they are others. */
+static int check_total(xla_program *x, const xla_lines *l) {
+  const char *s = l->s + sizeof total_used - 1;
+  uint64_t total, sum = 0;
+  uint32_t i;
+  for (i = 0; i < x->nallocation; i++)
+    sum += x->allocation[i].bytes;
+  if (number(&s, l->s + l->n, &total) && total == sum)
+    return 1;
+  return line_bad(x, l, "not the sum of the buffer assignment's allocations:"), 0;
+}
+
 /* "from instruction: %dot.1 = ..., metadata={op_name="jit(step)/dot" ..." */
-static int read_ops(xla_program *x, xla_book *b, const char *text, size_t len) {
-  xla_lines l = lines_of(text, len);
+static int read_ops(xla_program *x, xla_book *b, const char *path, const char *text, size_t len) {
+  xla_lines l = lines_of(path, text, len);
   while (next_line(&l)) {
     const char *const name = behind(l.s, l.n < 64 ? l.n : 64, "from instruction: %");
     const char *const end = l.s + l.n;
     const char *op = name ? behind(name, (size_t)(end - name), "metadata={op_name=\"") : NULL, *to;
     xla_said *said;
+    if (begins(&l, total_used) && !check_total(x, &l))
+      return 0;
     if (!op)
       continue;
     said = said_add(x, b);
@@ -301,14 +343,32 @@ static int is_of_heap(const xla_program *x, const xla_value *v) {
   return x->allocation[v->allocation].kind == XLA_TEMP;
 }
 
+/* Each live range is that of a value, but where a back end gives constants no memory: else the
+   assignment has been cut. */
+static int all_used(xla_program *x, const xla_book *ranges, const char *path) {
+  const size_t constant = strlen("constant");
+  uint32_t i;
+  for (i = 0; i < ranges->n; i++) {
+    const xla_said *const said = ranges->said + i;
+    if (!said->is_used && (!i || by_said(said - 1, said)) &&
+        (said->len < constant || memcmp(said->name, "constant", constant)))
+      return xla_bad(x, path, said->line,
+                     "a live range of what the buffer assignment lacks (has it been cut?):",
+                     said->name, said->len);
+  }
+  return FITS;
+}
+
 static int name_values(xla_program *x, const xla_book *ranges, const xla_book *ops) {
   uint32_t i;
   for (i = 0; i < x->nvalue; i++) {
     xla_value *const v = x->value + i;
-    const xla_said *const range = said_of(ranges, v->name, v->len);
+    xla_said *const range = said_of(ranges, v->name, v->len);
     const xla_said *const op = said_of(ops, v->name, instruction_length(v->name, v->len));
     if (!range && is_of_heap(x, v))
-      return xla_bad(x, v->line, "a value without a live range:", v->name, v->len);
+      return xla_bad(x, x->path, v->line, "a value without a live range:", v->name, v->len);
+    if (range)
+      range->is_used = 1;
     v->begin = range ? range->begin : 0;
     v->end = range ? range->end : x->moments;
     v->op = op ? op->op : NULL;
@@ -325,14 +385,14 @@ static int name_values(xla_program *x, const xla_book *ranges, const xla_book *o
   return FITS;
 }
 
-/* The file beside this one of a dump, into x->text[k]; 0: there is none. */
+/* The file beside this one of a dump, into x->text[k] and x->beside[k]; 0: there is none. */
 static int read_beside(xla_program *x, int k) {
   const size_t n = strlen(x->path), own = strlen(beside[0]);
   char *path;
   int status;
   if (n < own || strcmp(x->path + n - own, beside[0]) != 0)
     return 0;
-  path = (char *)malloc(n + strlen(beside[k]) + 1);
+  path = x->beside[k] = (char *)malloc(n + strlen(beside[k]) + 1);
   if (!path) {
     x->status = cmd_no_memory();
     return 0;
@@ -342,7 +402,6 @@ static int read_beside(xla_program *x, int k) {
   status = cmd_try_read(path, x->text + k, x->len + k);
   if (status && status != CMD_ABSENT)
     x->status = status;
-  free(path);
   return !status;
 }
 
@@ -353,24 +412,26 @@ int xla_is(const char *text, size_t len) {
 
 int xla_read(xla_program *x, const char *path, const char *text, size_t len) {
   xla_book ranges = {NULL, 0, 0}, ops = {NULL, 0, 0};
-  const char *live = text, *values = text;
-  size_t live_len = len, values_len = len;
+  int live = 0, values = 0; /* which text: 0 is the file itself */
   memset(x, 0, sizeof *x);
   x->path = strcmp(path, "-") ? path : "standard input";
   if (read_assignment(x, text, len))
     return x->status;
   if (!behind(text, len, "HloLiveRange")) {
-    if (read_beside(x, 1))
-      live = x->text[1], live_len = x->len[1];
-    else if (!x->status)
-      return xla_bad(x, 1, "no live ranges: they are in ...-live-range.txt of the same dump", NULL,
-                     0);
+    live = read_beside(x, 1);
+    if (!live && !x->status)
+      return xla_bad(x, x->path, 1,
+                     "no live ranges: they are in ...-live-range.txt of the same dump", NULL, 0);
   }
   if (!x->status && !behind(text, len, "from instruction: %") && read_beside(x, 2))
-    values = x->text[2], values_len = x->len[2];
-  if (!x->status && read_ranges(x, &ranges, live, live_len) &&
-      read_ops(x, &ops, values, values_len))
-    name_values(x, &ranges, &ops);
+    values = 2;
+  if (!x->status &&
+      read_ranges(x, &ranges, live ? x->beside[1] : x->path, live ? x->text[1] : text,
+                  live ? x->len[1] : len) &&
+      read_ops(x, &ops, values ? x->beside[2] : x->path, values ? x->text[2] : text,
+               values ? x->len[2] : len) &&
+      !name_values(x, &ranges, &ops))
+    all_used(x, &ranges, live ? x->beside[1] : x->path);
   free(ranges.said);
   free(ops.said);
   return x->status;
@@ -378,15 +439,17 @@ int xla_read(xla_program *x, const char *path, const char *text, size_t len) {
 
 void xla_end(xla_program *x) {
   int i;
-  for (i = 0; i < 3; i++)
+  for (i = 0; i < 3; i++) {
     free(x->text[i]);
+    free(x->beside[i]);
+  }
   free(x->allocation);
   free(x->value);
   memset(x, 0, sizeof *x);
 }
 
 const char *xla_kind_name(xla_kind kind) {
-  static const char *const name[] = {"argument", "constant", "output", "local", "temp"};
+  static const char *const name[] = {"argument", "constant", "output", "local", "temp", "host"};
   return name[kind];
 }
 

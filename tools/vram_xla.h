@@ -11,7 +11,8 @@ typedef enum xla_kind {
   XLA_CONSTANT,
   XLA_OUTPUT, /* live out, in memory of its own */
   XLA_LOCAL,  /* of a computation that is part of an operator: XLA counts it */
-  XLA_TEMP
+  XLA_TEMP,
+  XLA_HOST /* any of these in the host's memory */
 } xla_kind;
 
 typedef struct xla_allocation {
@@ -33,7 +34,8 @@ typedef struct xla_value {
 
 typedef struct xla_program {
   const char *path;
-  char *text[3]; /* the file, its live ranges, its values: where these are other files */
+  char *text[3];   /* the file, its live ranges, its values: where these are other files */
+  char *beside[3]; /* their paths */
   size_t len[3];
   xla_allocation *allocation;
   xla_value *value;

@@ -79,6 +79,43 @@ def test_fit_plan_replay():
     assert vram.replay(TRACE, total_bytes="50MiB").fits is False
 
 
+MESSAGE = (
+    "CUDA out of memory. Tried to allocate 226.00 MiB. GPU 0 has a total capacity of 15.70 GiB of which 210.38 MiB is free. "
+    "Including non-PyTorch memory, this process has 15.48 GiB memory in use. Of the allocated memory 14.81 GiB is allocated by "
+    "PyTorch, and 336.73 MiB is reserved by PyTorch but unallocated."
+)
+
+
+def test_advise():
+    a = vram.advise(TEXT, optimizer="adamw", budget="1GiB", batch=65536, tries=30)
+    words = ("advise", "-", "--budget", "1GiB", "--batch", "65536", "--tries", "30", "--train", "adamw")
+    assert sorted(a.words) == sorted(words) and a.json == told(*a.words, "--json", text=TEXT)[1]
+    assert a.fits and len(a.rows) == len(a.lines) and any(row["pareto"] for row in a.rows)
+    for i, row in enumerate(a.rows[:4]):
+        r = a.estimate(i)
+        assert (r.peak_allocated_bytes.expected, r.device_bytes.expected) == (row["allocated_bytes"], row["device_bytes"])
+        assert r.fits is row["fits"] and row["changes"] in a._repr_html_()
+    assert vram.advise("lenet5", optimizer="adamw", budget="1MiB", tries=20).fits is False
+    assert vram.advise("lenet5", optimizer="adamw", tries=9).fits is None
+    with pytest.raises(vram.VramError, match="message="):
+        vram.advise()
+
+
+def test_advise_from_a_message(tmp_path):
+    class OutOfMemoryError(RuntimeError):
+        pass
+
+    file = tmp_path / "run.log"
+    file.write_text(f"torch.OutOfMemoryError: {MESSAGE}\n")
+    by_path, by_text, caught = (vram.advise(message=m) for m in (file, file.read_text(), OutOfMemoryError(MESSAGE)))
+    assert by_path.text == told("advise", "--message", file)[1] == by_text.text == caught.text
+    assert caught.cause == "full" and caught.asked_bytes == 226 << 20 and caught.fits is None and caught.rows == []
+    a = vram.advise(TEXT, optimizer="sgd", message=MESSAGE, tries=9)
+    assert a.budget_bytes == caught.total_bytes and a.cause == caught.cause and a.rows and "cause: full" in a._repr_html_()
+    with pytest.raises(vram.VramError, match="no message"):
+        vram.advise(message="all is well here")
+
+
 @pytest.mark.parametrize(
     "words",
     [

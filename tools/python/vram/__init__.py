@@ -15,6 +15,7 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
+from ._advice import Advice
 from ._errors import VramError
 from ._library import Result, Word, command
 from ._model import export, measure, source_of
@@ -23,14 +24,17 @@ from ._report import Fields, Report
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from ._advice import Message
     from ._model import Inputs, Forward, Model
 
 __all__ = [
+    "Advice",
     "Fields",
     "Report",
     "Result",
     "VramError",
     "__version__",
+    "advise",
     "command",
     "estimate",
     "export",
@@ -115,6 +119,34 @@ def plan(
     """What to compute again in backward, to train within a budget: `vram plan`. `.feasible`, `.cost`, `.peak_bytes`."""
     given = {"amp": amp, "batch": batch, "gpu": gpu, "budget": budget, **options}
     return _step("plan", model, inputs, forward, optimizer, given)
+
+
+def advise(
+    model: "Optional[Model]" = None,
+    inputs: "Inputs" = None,
+    *,
+    message: "Optional[Message]" = None,
+    forward: "Optional[Forward]" = None,
+    optimizer: Optional[str] = None,
+    amp: Optional[str] = None,
+    batch: Optional[int] = None,
+    gpu: Optional[str] = None,
+    budget: Union[str, int, None] = None,
+    **options: Any,
+) -> Advice:
+    """What to change so that a step fits, or what changes save: `vram advise`. `.rows`, `.to_pandas()`, `.estimate(line)`.
+
+    message: what a program said that had no memory, an exception (`except torch.OutOfMemoryError as e`), a text or a log's path;
+    it alone says the cause, with a model also what would fit the device that it speaks of.
+    """
+    given = {"amp": amp, "batch": batch, "gpu": gpu, "budget": budget, **options}
+    if model is None:
+        if message is None:
+            raise VramError("vram.advise: expected a model, or message=")
+        return Advice(["advise", *words(given)], message)
+    train = optimizer if optimizer is not None else options.get("train")
+    path, text, notes = source_of(model, inputs, forward, bool(train))
+    return Advice(["advise", path, *words({**given, "train": train})], message, text, notes)
 
 
 def replay(trace: Union[Word, Mapping[str, Any]], **options: Any) -> Report:
