@@ -371,7 +371,7 @@ PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 PYTHON_TOOLS = export measure checkpoint
 PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
-EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
+EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg examples/*.ipynb)
 # what the documents lead to and is neither of these
 LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
   $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))

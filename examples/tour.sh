@@ -261,6 +261,8 @@ if [ -z "$wanted" ]; then
   cat <<'END'
 vram estimate YOUR_MODEL: a GGUF, ONNX, TFLite or safetensors file, a
 config.json, a text. From PyTorch: vram-export train.py:make -o model.vram.
+In Python: pip install . and vram.estimate(module, inputs), docs/python.md.
+In a browser: make web and build/web/vram.html, docs/web.md.
 vram -h has all commands, vram COMMAND -h the options of one, docs/ the rest.
 END
 fi

@@ -38,6 +38,12 @@ while IFS=: read -r arguments bytes; do
   found=$(eval "./vram estimate $arguments --cudnn none --json" | grep -o '"peak_requested_bytes": *[0-9]*' | grep -o '[0-9]*$')
   [ "$found" = "${bytes# }" ] && ok || bad "vram estimate $arguments: $found, and PyTorch has$bytes"
 done <$work/golden
+# in place: what the next line, autograd or the caller needs stays; the sum is PyTorch's (2.15, a pretended
+# H100: what a step of AdamW requests in all, with inplace=True in the modules that are named)
+./vram estimate tests/golden/inplace.vram --train adamw --inplace --json >$work/json
+grep -q '"in_place":{"made":4,"was":0,"saved":2,"read":1,"view":0,"copy":1,' $work/json && ok || bad "in place: $(grep -o '"in_place".*' $work/json | head -c 200)"
+found=$(./vram estimate tests/golden/inplace.vram --train adamw --inplace --cudnn none --events - | awk -F, '$2 == "alloc" { n += $4 } END { print n }')
+[ "$found" = 157990104 ] && ok || bad "in place: $found bytes in a step, and PyTorch has 157990104"
 refuse "more layers than there are" "more layers are to be frozen than there are" ./vram estimate gpt2 --train sgd --freeze 99
 refuse "no such name" "no parameter has the name h.13" ./vram estimate gpt2 --train sgd --freeze transformer.wte,h.13
 refuse "nothing learns" "no weight is left that learns" ./vram estimate mlp --train sgd --freeze fc1,fc2,fc3

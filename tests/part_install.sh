@@ -277,6 +277,7 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
 # keys of the report; the categories and the sources of figures are values here
 {
   ./vram estimate resnet50 --train adamw --json
+  ./vram estimate mlp --inplace --json
   ./vram estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --json
   ./vram estimate tests/fuzz/corpus/read/llama3 --json
   ./vram estimate tests/golden/diffusers/tiny-sd --json

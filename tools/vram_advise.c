@@ -162,6 +162,7 @@ static void options_of(const advise_job *a, vram_advise_options *o) {
   o->step.lora = j->lora;
   o->step.quant = j->quant;
   o->step.freeze = j->freeze;
+  o->step.inplace = j->in_place;
   o->step.step = j->o;
   o->step.stop = cmd_stop;
   o->is_planned = j->automatic;

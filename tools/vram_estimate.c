@@ -183,6 +183,24 @@ static void json_parameters(const vram_parameters *p) {
 #undef NUMBER
 }
 
+/* The counts, and which lines were made so. */
+static void json_in_place(const job *j, const vram_graph *g) {
+  char name[MAX_NODE_NAME];
+  const vram_node *m;
+  int i, n = 0;
+  printf(",\"in_place\":{");
+  for (i = 0; i < VRAM_IN_PLACE_COUNT; i++)
+    printf("\"%s\":%" PRIu32 ",", vram_in_place_name((vram_in_place)i), j->in_places.count[i]);
+  printf("\"names\":[");
+  for (m = g->first; m; m = m->next)
+    if (vram_node_was_made_inplace(m)) {
+      printf("%s", n++ ? "," : "");
+      vram_node_name(m, name, sizeof name);
+      cmd_json_text(stdout, name);
+    }
+  printf("]}");
+}
+
 static void json_communication(const vram_report *r) {
   uint64_t sent = 0;
   int i, n = 0;
@@ -231,6 +249,8 @@ void estimate_json(const job *j, const vram_graph *g, const vram_report *r,
   printf(",\"" #key "\":{\"lower\":%" PRIu64 ",\"expected\":%" PRIu64 ",\"upper\":%" PRIu64 "}",   \
          r->key.lower, r->key.expected, r->key.upper)
   json_parameters(p);
+  if (j->in_place)
+    json_in_place(j, g);
   BOUNDS(peak_allocated_bytes);
   printf(",\"peak_reserved_bytes\":%" PRIu64 ",\"replayed\":%s,\"num_alloc_retries\":%" PRIu64,
          r->peak_reserved_bytes, r->replayed ? "true" : "false", r->num_alloc_retries);
@@ -355,6 +375,18 @@ static void print_peak(const vram_report *r) {
   }
 }
 
+/* What became of activations, and why where nothing did. */
+static void print_in_place(const job *j) {
+  uint32_t i, all = 0;
+  for (i = 0; i < VRAM_IN_PLACE_COUNT; i++)
+    all += j->in_places.count[i];
+  printf("\nin place         %" PRIu32 " of %" PRIu32 " activations",
+         j->in_places.count[VRAM_IN_PLACE_MADE], all);
+  for (i = VRAM_IN_PLACE_MADE + 1u; i < VRAM_IN_PLACE_COUNT; i++)
+    if (j->in_places.count[i])
+      printf("; %" PRIu32 ": %s", j->in_places.count[i], vram_in_place_text((vram_in_place)i));
+}
+
 /* As peft's print_trainable_parameters, where not all of them are trained. */
 static void print_parameters(const job *j, const vram_graph *g) {
   vram_parameters p;
@@ -403,6 +435,8 @@ static void print_held(const job *j, const vram_graph *g, const vram_report *r) 
       printf(" (of it autocast's weights %s)", cmd_human(r->autocast_cache_bytes));
     print_parameters(j, g);
   }
+  if (j->in_place)
+    print_in_place(j);
   if (r->pinned_bytes)
     printf("\npinned host memory %s", cmd_human(r->pinned_bytes));
   if (r->waiting_bytes)
@@ -479,6 +513,11 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && !fits)
+    cmd_way(j->spec      ? "(vram fit --parallel auto --devices N: which way would fit)"
+            : j->o.train ? "(vram advise, with the same words: what to change; vram fit: "
+                           "the largest batch)"
+                         : "(vram fit, with the same words: what would fit)");
   if (j->has_budget && fits && r->num_alloc_retries)
     printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
            " time%s\n(slow; with more room it would reserve more)\n",

@@ -393,6 +393,7 @@ int fit_command(int argc, char **argv) {
   o.checkpoint_nodes = j.checkpoint;
   o.lora = j.lora;
   o.freeze = j.freeze;
+  o.inplace = j.in_place;
   o.quant = j.quant;
   o.step = j.o;
   o.stop = cmd_stop;

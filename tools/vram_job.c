@@ -16,9 +16,9 @@ static const char *not_of(const job *j) {
       {"fit", "--table --no-table --live --terms --explain --events --svg --html "
               "--snapshot "
               "--trace"},
-      {"plan",
-       "--generate --infer --checkpoint --checkpoint-nodes --reentrant --live --terms --explain "
-       "--events --html --snapshot --trace --solve --global-batch --flop-per-byte --top"},
+      {"plan", "--generate --infer --inplace --checkpoint --checkpoint-nodes --reentrant --live "
+               "--terms --explain "
+               "--events --html --snapshot --trace --solve --global-batch --flop-per-byte --top"},
       {"advise",
        "--generate --table --no-table --live --terms --explain --events --svg --html --snapshot "
        "--trace --csv --solve --global-batch --flop-per-byte"},
@@ -461,8 +461,11 @@ static void bad_solve(const char *v) {
       cmd_bad("nothing to solve for in a graph", v, expected);
       return;
     }
-  snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
-           best ? own : "");
+  if (!best && *v && strspn(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(v)) /* a dim's name */
+    snprintf(expected, sizeof expected, "dim:%.40s? %s", v, own);
+  else
+    snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
+             best ? own : "");
   cmd_bad("nothing to solve for", v, expected);
 }
 
@@ -513,6 +516,7 @@ static int job_flag(job *j, const char *a) {
               {"--master-weights", offsetof(job, o.master_weights), 1, 1},
               {"--capturable", offsetof(job, o.capturable), 1, 1},
               {"--reentrant", offsetof(job, o.reentrant), 1, 1},
+              {"--inplace", offsetof(job, in_place), 1, 0},
               {"--json", offsetof(job, json), 1, 0},
               {"--csv", offsetof(job, csv), 1, 0},
               {"--table", offsetof(job, table), 1, 0},
@@ -630,6 +634,8 @@ void job_mode(const job *j, char *to, size_t cap) {
            o->optimizer_in_backward ? " in-backward" : "", o->ema ? " ema" : "",
            *segments ? " checkpoint " : "", segments, o->reentrant ? " reentrant" : "",
            o->first_step ? " first step" : "");
+  if (j->in_place)
+    snprintf(to + strlen(to), cap - strlen(to), " inplace");
   if (o->attention)
     snprintf(to + strlen(to), cap - strlen(to), " attention %s", attention_words[o->attention]);
   if (j->nth_step)
@@ -712,6 +718,10 @@ int job_check(job *j) {
   if (j->automatic && (j->checkpoint || j->o.reentrant))
     return cmd_bad("--checkpoint auto excludes",
                    j->checkpoint ? "--checkpoint-nodes" : "--reentrant", NULL);
+  if (j->automatic && j->in_place)
+    return cmd_bad("--checkpoint auto excludes", "--inplace", NULL);
+  if (j->generate && j->in_place)
+    return cmd_bad("--generate excludes", "--inplace", NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
     return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
   return FITS;
@@ -929,6 +939,28 @@ static int job_cut(const job *j, loaded *l) {
              : FITS;
 }
 
+/* --inplace, for steps as they are: checkpointed ranges are known. */
+static int job_inplace(job *j, vram_graph *g, vram_inplace *to) {
+  vram_error err;
+  const uint64_t need = vram_graph_inplace_bytes(g, &j->o);
+  void *mem = need <= (uint64_t)(size_t)-1 ? malloc((size_t)need) : NULL;
+  vram_result r;
+  if (!mem)
+    return cmd_no_memory();
+  r = vram_graph_inplace(g, &j->o, mem, need, to, &err);
+  free(mem);
+  return r ? model_error(j, &err) : FITS;
+}
+
+static int job_inplaces(job *j, loaded *l) {
+  vram_inplace other;
+  int i, status = j->in_place ? job_inplace(j, &l->g, &j->in_places) : FITS;
+  for (i = 0; i < 3 && j->in_place && !status; i++)
+    if (l->other_mem[i])
+      status = job_inplace(j, &l->other[i], &other);
+  return status;
+}
+
 int model_load(loaded *l, job *j, char *text, size_t len) {
   vram_error err;
   int status;
@@ -960,6 +992,9 @@ int model_load(loaded *l, job *j, char *text, size_t len) {
       vram_graph_ranges(&l->g, j->checkpoint, l->ranges, n, &j->o.ncheckpoint, &err);
     j->o.checkpoint = l->ranges;
   }
+  status = job_inplaces(j, l);
+  if (status)
+    return status;
   if (j->automatic) {
     vram_result r;
     cmd_progress("vram: planning what to compute again", 0);

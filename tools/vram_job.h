@@ -35,8 +35,8 @@
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
   "  --quant nf4,...       linear weights: nf4, fp4, int8, fp8\n"                                  \
-  "  --freeze N|NAME,...   the first N layers and what is before them, or modules of\n"            \
-  "                        these names, learn no more\n"                                           \
+  "  --freeze N|NAME,...   the first N layers and what is before them, or modules\n"               \
+  "                        of these names, learn no more\n"                                        \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
   "                        gradient_checkpointing_enable() has it\n"                               \
@@ -46,6 +46,7 @@
   "                        name inside loops is meant in every round (in one:\n"                   \
   "                        name[3])\n"                                                             \
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
+  "  --inplace             activations in place wherever autograd allows it\n"                     \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
   "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
@@ -120,6 +121,8 @@ typedef struct job {
   uint64_t budget, gpu_bytes;
   const char *budget_given; /* of plan */
   int has_budget, json, csv, table, live, terms, explain;
+  int in_place; /* --inplace, and what became of it: */
+  vram_inplace in_places;
   int automatic; /* --checkpoint auto, and what it found: */
   vram_planned_step planned;
   const char *solve; /* of fit */

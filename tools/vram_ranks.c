@@ -219,6 +219,8 @@ static void print_ranks(const job *j, const rank_table *t) {
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, full->fits ? "fits" : "DOES NOT FIT",
            cmd_plain, cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && !full->fits)
+    cmd_way("(vram fit --parallel auto --devices N: which way would fit)");
 }
 
 static void json_ranks(job *j, const rank_table *t) {

@@ -122,6 +122,24 @@ static vram_result vram__advise_ranges(const vram__advise *a, vram__advised *x,
   return VRAM_OK;
 }
 
+/* Nothing to do is an error, too: the step is as it was. */
+static vram_result vram__advise_inplace(const vram__advise *a, const vram__advised *x,
+                                        vram__advise_piece *p, vram_graph *g, vram_error *err) {
+  vram_inplace counts;
+  vram_result r;
+  if (!x->inplace)
+    return VRAM_OK;
+  if (!vram__advise_room(a, p, vram_graph_inplace_bytes(g, &x->step)))
+    return vram__advise_no_memory(err);
+  r = vram_graph_inplace(g, &x->step, p->mem, p->bytes, &counts, err);
+  if (r || counts.count[VRAM_IN_PLACE_MADE] || a->o->step.inplace)
+    return r;
+  return vram__error_begin(err, VRAM_ERR_VALUE, 0,
+                           counts.count[VRAM_IN_PLACE_WAS]
+                               ? "those that can be are in place already"
+                               : "there are none that autograd lets overwrite their input");
+}
+
 /* Operations of forward passes, and how many of them run again. */
 static void vram__advise_flops(const vram_graph *g, const vram__advised *x,
                                vram_advice_line *line) {
@@ -201,6 +219,8 @@ static vram_result vram__advise_play(vram__advise *a, uint32_t k, vram__advised 
     r = vram__advise_cut(a, x, t->piece + VRAM__PIECE_CUT, &g, err);
   if (!r && x->nodes)
     r = vram__advise_ranges(a, x, t->piece + VRAM__PIECE_RANGES, &g, err);
+  if (!r)
+    r = vram__advise_inplace(a, x, t->piece + VRAM__PIECE_STEP, &g, err);
   if (!r && x->is_planned) {
     x->step.stop = a->o->step.stop;
     x->step.user = a->o->step.user;
@@ -247,6 +267,7 @@ static void vram__advise_base(vram__advise *a) {
   x->lora = s->lora;
   x->quant = s->quant;
   x->freeze = s->freeze;
+  x->inplace = s->inplace;
   x->nodes = s->checkpoint_nodes;
   x->is_planned = a->o->is_planned;
 }

@@ -12,7 +12,7 @@ typedef struct vram__advised {
   const char *lora, *quant, *nodes; /* nodes: of checkpoint_nodes */
   const char *freeze;
   char frozen[24]; /* what freeze points to, of a change */
-  int is_planned;
+  int is_planned, inplace;
   uint32_t parts; /* of a batch that nothing is added up for; 0: one */
 } vram__advised;
 

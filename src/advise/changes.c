@@ -16,6 +16,7 @@ enum {
   VRAM__OF_OPTIMIZER,
   VRAM__OF_ADAPTERS,
   VRAM__OF_ATTENTION,
+  VRAM__OF_ACTIVATIONS,
   VRAM__OF_SIZES
 };
 
@@ -190,6 +191,17 @@ static const char *vram__change_batch(const vram__advised_now *now, vram__advise
   return NULL;
 }
 
+static const char *vram__change_inplace(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                        vram_alternative *c) {
+  (void)now, (void)arg;
+  if (x->inplace || x->is_planned)
+    return x->inplace ? "activations are in place already" : "checkpoints are planned";
+  x->inplace = 1;
+  if (c)
+    vram__change_word(c, " --inplace");
+  return NULL;
+}
+
 static const char *vram__change_checkpoint(const vram__advised_now *now, vram__advised *x,
                                            int64_t arg, vram_alternative *c) {
   if (!x->step.train)
@@ -197,6 +209,8 @@ static const char *vram__change_checkpoint(const vram__advised_now *now, vram__a
   if (x->nodes || x->is_planned || x->step.checkpoint_segments)
     return "checkpoints are there already";
   if (arg) { /* auto */
+    if (x->inplace)
+      return "activations are in place";
     if (!now->o->step.budget_bytes)
       return "without a budget nothing says how much has to be saved";
     x->is_planned = 1;
@@ -386,9 +400,7 @@ static const char *vram__change_half(const vram__advised_now *now, vram__advised
 /* What cannot be played yet is named. */
 static const char *vram__change_none(const vram__advised_now *now, vram__advised *x, int64_t arg,
                                      vram_alternative *c) {
-  static const char *const why[] = {
-      "not played: the text names the activations that are in place (inplace=1)",
-      "not played: the text form has no line for a loss in chunks"};
+  static const char *const why[] = {"not played: the text form has no line for a loss in chunks"};
   (void)now, (void)x, (void)c;
   return why[arg];
 }
@@ -429,6 +441,9 @@ static const vram__change_row vram__change_rows[] = {
       "torch.backends.cudnn.benchmark = False"),
     VRAM__ROWS("kernels loaded lazily", SAME, MODULES, 0, modules,
       "each kernel is loaded when it first runs", "CUDA_MODULE_LOADING=LAZY  # environment"),
+    VRAM__ROWS("activations in place", SAME, ACTIVATIONS, 0, inplace, "nothing",
+      "for name in in_place:  # vram estimate --json lists their names\n"
+      "    model.get_submodule(name).inplace = True"),
     VRAM__ROWS("fused optimizer", SAME, IMPL, VRAM_OPTIM_IMPL_FUSED, impl, "nothing",
       "optimizer = torch.optim.AdamW(model.parameters(), fused=True)  # your optimizer"),
     VRAM__ROWS("optimizer as a loop", SAME, IMPL, VRAM_OPTIM_IMPL_LOOP, impl,
@@ -508,7 +523,6 @@ static const vram__change_row vram__change_rows[] = {
       "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\")\n"
       "model = peft.prepare_model_for_kbit_training(model)\n"
       "model = peft.get_peft_model(model, peft.LoraConfig(r=16))"),
-    VRAM__ROWS("activations in place", SAME, SIZES, 0, none, "", ""),
     VRAM__ROWS("half of the layers frozen", TRAINING, ADAPTERS, 0, freeze,
       "the first layers stay as they are", NULL),
     VRAM__ROWS("all layers frozen", TRAINING, ADAPTERS, 1, freeze,
@@ -520,7 +534,7 @@ static const vram__change_row vram__change_rows[] = {
       "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # around the step"),
     VRAM__ROWS("cuDNN's attention", SAME, ATTENTION, VRAM_ATTENTION_CUDNN, attention, "nothing",
       "with torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION):  # around the step"),
-    VRAM__ROWS("logits in chunks", SAME, SIZES, 1, none, "", "")};
+    VRAM__ROWS("logits in chunks", SAME, SIZES, 0, none, "", "")};
 /* clang-format on */
 
 static const vram__change_row vram__change_dim_row =

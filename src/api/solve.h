@@ -21,6 +21,7 @@ typedef struct vram_solve_options {
   int64_t eval_batch;     /* of an evaluation between steps; 0: none */
   int64_t dry_run_batch;  /* of a forward pass before the first step; 0: none */
   const char *lora, *quant; /* as of vram_graph_adapt; NULL: none */
+  int inplace;              /* vram_graph_inplace of every graph that is tried */
   const char *freeze;       /* as of vram_graph_freeze_weights; NULL: nothing */
   int (*stop)(void *user);  /* asked between values; not 0: end with what there is. NULL: never */
   void *user;

@@ -390,6 +390,41 @@ VRAM_API uint32_t vram_graph_unit_ranges(const vram_graph *g, vram_words units, 
      VRAM_ERR_VALUE  more layers than there are, or nothing would learn */
 VRAM_API vram_result vram_graph_freeze_weights(vram_graph *g, const char *what, vram_error *err);
 
+/* What became of activations whose modules have `inplace` (relu, leaky_relu, elu, ...). */
+#define VRAM_IN_PLACES(X)                                                                          \
+  X(MADE, "made", "in place now")                                                                  \
+  X(WAS, "was", "in place already")                                                                \
+  X(SAVED, "saved", "what makes their input keeps it for backward")                                \
+  X(READ, "read", "their input is read again")                                                     \
+  X(VIEW, "view", "their input is a view, or none of the forward pass")                            \
+  X(COPY, "copy", "in place they keep a copy for backward")
+
+typedef enum vram_in_place {
+#define VRAM__X(id, name, text) VRAM_IN_PLACE_##id,
+  VRAM_IN_PLACES(VRAM__X)
+#undef VRAM__X
+      VRAM_IN_PLACE_COUNT
+} vram_in_place;
+
+typedef struct vram_inplace {
+  uint32_t count[VRAM_IN_PLACE_COUNT];
+} vram_inplace;
+
+/* Makes these activations overwrite their inputs (inplace=True) wherever autograd allows it and a
+   step then takes less, for steps of these options. A step is played in scratch, of
+   vram_graph_inplace_bytes bytes. Errors as of vram_step; then nothing has changed. Never NULL: all
+   but err. */
+VRAM_API vram_result vram_graph_inplace(vram_graph *g, const vram_step_options *o, void *scratch,
+                                        uint64_t bytes, vram_inplace *to, vram_error *err);
+VRAM_API uint64_t vram_graph_inplace_bytes(const vram_graph *g, const vram_step_options *o);
+
+/* 1: vram_graph_inplace has made it so. */
+VRAM_API int vram_node_was_made_inplace(const vram_node *n);
+
+/* Never NULL: "?" for what is none. */
+VRAM_API const char *vram_in_place_name(vram_in_place why);
+VRAM_API const char *vram_in_place_text(vram_in_place why);
+
 /* Bytes of scratch that vram_step needs for this graph: an upper bound; vram_report.scratch_used
    says what it took. o NULL: all zero. */
 VRAM_API uint64_t vram_step_bytes(const vram_graph *g, const vram_step_options *o);

@@ -10,6 +10,7 @@
 #define VRAM__NO_GRAD 64u /* node: it runs under torch.no_grad() */
 #define VRAM__CHECKPOINTED 128u /* a `requires_grad` line: only where nodes are computed again */
 #define VRAM__UNIT_STEPS 128u   /* node: a convolution whose stride and dilation are 1 */
+#define VRAM__MADE_INPLACE 128u /* node: an activation that vram_graph_inplace made so */
 #define VRAM__GRAD 1u           /* value: an input that wants a gradient */
 #define VRAM__OUTPUT 2u         /* value: named by `output` */
 #define VRAM__ISPARAM 4u        /* value: a parameter or buffer itself */

@@ -196,8 +196,16 @@ static int vram__solve_play(vram__solver *v, const vram_pool_options *replay, vr
     vram_graph_ranges(g, v->o->checkpoint_nodes, v->range, n, &v->step.ncheckpoint, NULL);
     v->step.checkpoint = v->range;
   }
-  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes, vram_step_bytes(g, &v->step)))
+  if (!vram__solve_room(v, &v->scratch, &v->scratch_bytes,
+                        v->o->inplace ? vram_graph_inplace_bytes(g, &v->step)
+                                      : vram_step_bytes(g, &v->step)))
     return VRAM__FAILED;
+  if (v->o->inplace) { /* the graph is this solver's own */
+    vram_inplace counts;
+    if (vram_graph_inplace((vram_graph *)(uintptr_t)g, &v->step, v->scratch, v->scratch_bytes,
+                           &counts, &v->error))
+      return vram__solve_kind(v);
+  }
   vram_step(g, &v->step, v->scratch, v->scratch_bytes, report, &v->error);
   report->peak_node = NULL;
   if (v->error.code)

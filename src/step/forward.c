@@ -178,6 +178,8 @@ static inline void vram__forward_node(vram__step *s, const vram_node *n) {
       vram__history_refresh(s, t);
     x[i] = *t;
   }
+  if (s->inplace && n->nin)
+    vram__inplace_ask(s, n, x[0]);
   before.st = n->nin ? x[0].st : 0;
   before.fn = vram__slot_at(s, before.st)->fn;
   before.newest = s->tape.last;

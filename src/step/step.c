@@ -564,6 +564,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   vram__cuts *const cuts = s->cuts;
   vram__caches *const caches = s->caches;
   vram__layers *const layers = s->layers;
+  struct vram__inplace *const inplace = s->inplace;
   const uint32_t live_cap = s->count.live_cap;
   const uint64_t stop_at = s->count.stop_at;
   const uint64_t undone = how & VRAM__RUN_PAST_KNOWN ? vram__undone(s) : 0;
@@ -577,6 +578,7 @@ VRAM__FN vram_result vram__step_set_up(const vram_graph *g, const vram_step_opti
   s->cuts = cuts;
   s->caches = caches;
   s->layers = layers;
+  s->inplace = inplace;
   s->pipe = pipe;
   s->call.recompute = vram__checkpoint_recompute;
   s->call.backward = vram__checkpoint_backward;

@@ -102,6 +102,8 @@ typedef struct vram__wrapper {
   } while (0)
 
 VRAM__FN int vram__wrapper_of(const vram_step_options *o, vram__wrapper *w);
+/* step/inplace */
+VRAM__FN void vram__inplace_ask(vram__step *s, const vram_node *n, vram__tensor x);
 /* parallel/pipe: a rank of a pipeline */
 VRAM__FN int vram__pipe_is(const vram_step_options *o);
 VRAM__FN vram_result vram__pipe_begin(const vram_graph **g, const vram_step_options *o,

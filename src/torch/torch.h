@@ -374,10 +374,11 @@ struct vram__step {
       outside; /* in a unit: values of nodes before that one, - 1, are its caller's; 0: in none */
   uint32_t unit_end;  /* the last node of that unit, if it returns what lines behind it drop */
   vram_dtype compute; /* of parameters in forward and backward; VRAM_DTYPE_NONE: as stored */
-  vram_phase_report *setup;    /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
-  uint32_t nth;                /* the number of this step in its run, as far as it is told */
-  struct vram__layers *layers; /* that are alike, of which some are not played; or NULL */
-  struct vram__pipe *pipe;     /* a rank of a pipeline, or NULL */
+  vram_phase_report *setup;      /* VRAM_SETUP_COUNT; NULL: nobody asks about it, or not this run */
+  uint32_t nth;                  /* the number of this step in its run, as far as it is told */
+  struct vram__inplace *inplace; /* activations are asked whether they may overwrite; or NULL */
+  struct vram__layers *layers;   /* that are alike, of which some are not played; or NULL */
+  struct vram__pipe *pipe;       /* a rank of a pipeline, or NULL */
   void (*brief)(vram__step *, uint64_t); /* hears what libraries ask for, or NULL */
   void (*emptied)(vram__step *); /* before what runs again inside autocast empties its cache */
   void (*stays)(vram__step *, uint32_t); /* hears of a workspace that would stay, and sees to it */
