@@ -279,6 +279,7 @@ fields() { # fields NAME FILE OPTIONS...: "key value" lines of the JSON are thos
 sed -n 's/^# name .*//; s/^#//p' tests/traces/bfc_jax.txt | tr -d '\n:' | grep -o '[a-z_]* [0-9]*' | grep '^num_allocs\|^[a-z]*_[a-z_]*bytes\|^pool_bytes\|^largest_alloc_size\|^bytes_limit' | head -n 6 >$work/wanted
 cell "six figures of memory_stats()" test "$(wc -l <$work/wanted)" = 6
 fields "JAX's BFC allocator" $work/bfc_jax.log --total-bytes 112583507968
+cell "the peak as the log says" grep -q '"recorded_peak_bytes_in_use":673317888,' $work/json
 cell "its regions, and all but two of 946 blocks" grep -q '"as_recorded":{"regions":true,"blocks":946,"elsewhere":2}' $work/json
 ./vram replay $work/bfc_jax.log --csv >$work/found
 printf '374 127775232\n424 388104960\n937 388104960\n' >$work/wanted
@@ -287,6 +288,7 @@ awk -F, '$1 == "alloc" && ++n in want { print n - 1, in_use } { in_use = $6 } BE
 same "what is in use between the steps" $work/wanted $work/more
 echo "peak_bytes_in_use 37164544" >$work/wanted
 fields "TensorFlow's BFC allocator" $work/bfc_tensorflow.log --total-bytes 512MiB
+cell "its peak as the log says" grep -q '"recorded_peak_bytes_in_use":37164544,' $work/json
 cell "every address of it" grep -q '"as_recorded":{"regions":true,"blocks":543,"elsewhere":0}' $work/json
 cell "a device of that log" sh -c "./vram replay $work/bfc_jax.log --device 0 --json | grep -q '\"num_allocs\":946,'"
 cell "all of it at once" sh -c "./vram replay $work/bfc_jax.log --alloc-conf preallocate:True --json | grep -q '\"peak_pool_bytes\":85899345920,'"

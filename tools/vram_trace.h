@@ -37,6 +37,7 @@ typedef struct trace {
   uint64_t ignored;         /* lines with other actions */
   uint64_t unmatched;       /* frees of what was never allocated */
   uint64_t host_bytes;      /* of XLA: in the host's memory, no events */
+  uint64_t recorded_peak;   /* of bytes in use, as the BFC allocator's log says; 0: it does not */
   uint64_t reserved_at_end; /* of a snapshot: its segments */
   uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */

@@ -117,6 +117,12 @@ static int read_lines(bfc_log *b, const char *text, size_t len) {
       grows = is_own(b, s, n && again.end[-1] == '.' ? n - 1 : n);
       continue;
     }
+    if (bfc_take(&again, "New Peak memory usage of ")) {
+      if (bfc_take_number(&again, 10, &bytes) && bfc_take(&again, " bytes for ") &&
+          is_own(b, again.s, (size_t)(again.end - again.s)) && bytes > b->t->recorded_peak)
+        b->t->recorded_peak = bytes;
+      continue;
+    }
     if (bfc_take(&again, "Allocated memory at ")) {
       uint64_t to;
       if (grows && bfc_take_number(&again, 10, &address) && bfc_take(&again, " to ") &&
