@@ -272,6 +272,8 @@ static int check_ranks(const job *j) {
 /* --html: the page of the fullest rank, whose step is played once more. */
 static int write_page(job *j, const char *text, size_t len, rank_table *t) {
   const rank_row *full = t->row + t->fullest;
+  vram_live *live = NULL;
+  uint32_t nlive = 0;
   vram_report r;
   int status;
   status = ranks_ways(j, text, len, t);
@@ -283,7 +285,10 @@ static int write_page(job *j, const char *text, size_t len, rank_table *t) {
   }
   j->ranks = t;
   if (!status)
-    status = scene_write_all(j, &t->l.g, t->l.scratch, t->l.bytes, &r, full->fits);
+    status = estimate_live(j, &t->l, &r, &live, &nlive);
+  if (!status)
+    status = scene_write_all(j, &t->l.g, t->l.scratch, t->l.bytes, &r, full->fits, live, nlive);
+  free(live);
   free(j->o.nodes);
   j->o.nodes = NULL;
   return status;
