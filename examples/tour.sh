@@ -137,7 +137,7 @@ When a step does not fit there are many things to change, and each costs
 something else. They are played instead of tried, alone and together, the
 cheapest first; of an out-of-memory message the cause is said.
 END
-  show "vram advise resnet50 --train sgd_momentum --batch 64 --gpu rtx2060 --top 2 | head -19"
+  show "vram advise resnet50 --train sgd_momentum --batch 64 --gpu rtx2060 --top 2 | head -17"
   cat >oom.txt <<'END'
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 226.00 MiB. GPU 0
 has a total capacity of 15.70 GiB of which 210.38 MiB is free. Including

@@ -438,6 +438,10 @@ EOF
 printf '{"model":{"type":"BPE"}}' >$work/tokenizer.json
 printf '{"a":1}' >$work/other.json
 printf '[1,' >$work/list.json
+echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >$work/oom.log
+for command in estimate "fit --budget 1GiB" advise convert; do
+  wrong 2 "$work/oom.log: a log of a program that found no memory (expected why it did not: vram advise --message $work/oom.log)" ./vram $command $work/oom.log
+done
 : >$work/empty.vram
 printf 'a,b\n1,2\n' >$work/some.csv
 for command in "fit --budget 8GiB" plan arena emit; do

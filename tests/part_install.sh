@@ -56,7 +56,7 @@ share/doc/vram/CONTRIBUTING.md
 share/doc/vram/LICENSE
 share/doc/vram/README.md
 $(ls docs/*.md examples/*.* | sed 's:^:share/doc/vram/:')
-$(awk -f tests/links.awk *.md docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p' | sort -u | grep -e ^tests/ -e ^src/ | sed 's:^:share/doc/vram/:')
+$(awk -f tests/links.awk *.md docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p' | sort -u | grep -v -e '^docs/' -e '^[A-Z]*\.md$' -e '^LICENSE$' -e '^examples/[^/]*$' | sed 's:^:share/doc/vram/:')
 share/fish/vendor_completions.d/vram-checkpoint.fish
 share/fish/vendor_completions.d/vram-export.fish
 share/fish/vendor_completions.d/vram-measure.fish

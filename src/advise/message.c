@@ -27,6 +27,7 @@ static const vram__message_form vram__message_forms[] = {
     {VRAM_MESSAGE_XLA, "ran out of memory trying to allocate %"},
     {VRAM_MESSAGE_XLA, "Out of memory while trying to allocate %"},
     {VRAM_MESSAGE_XLA, "Out of memory trying to allocate %"},
+    {VRAM_MESSAGE_XLA, "Out of memory allocating %"},
     {VRAM_MESSAGE_XLA, "Failed to allocate request for %"},
     {VRAM_MESSAGE_XLA, "Ran out of memory in memory space"},
     {VRAM_MESSAGE_XLA, "OOM when allocating tensor with shape"},
@@ -35,6 +36,11 @@ static const vram__message_form vram__message_forms[] = {
     {VRAM_MESSAGE_LLAMA, "failed to allocate ~ buffer of size %"},
     {VRAM_MESSAGE_LLAMA, "unable to allocate ~ buffer"},
     {VRAM_MESSAGE_CUDA, "CUDA error: out of memory"},
+    {VRAM_MESSAGE_CUDA, "CUDA driver error: out of memory"},
+    {VRAM_MESSAGE_CUDA, "HIP error: out of memory"},
+    {VRAM_MESSAGE_CUDA, "hipErrorOutOfMemory"},
+    {VRAM_MESSAGE_CUDA, "Cuda failure 2 'out of memory'"}, /* NCCL */
+    {VRAM_MESSAGE_CUDA, "CUDNN_STATUS_ALLOC_FAILED"},
     {VRAM_MESSAGE_CUDA, "cuda runtime error (2) : out of memory"},
     {VRAM_MESSAGE_CUDA, "CUBLAS_STATUS_ALLOC_FAILED"},
     {VRAM_MESSAGE_CUDA, "CUDA_ERROR_OUT_OF_MEMORY"}};
@@ -222,7 +228,7 @@ static void vram__message_processes(const vram__message_text *t, vram_message *m
       vram__message_set(m, VRAM_MESSAGE_PROCESS, bytes, within);
     else {
       sum = vram__sum_or_overflow(sum, bytes);
-      off += within;
+      off = vram__sum_or_overflow(off, within);
     }
   }
   if (found)
@@ -376,9 +382,10 @@ static uint32_t vram__message_causes(const vram_message *m) {
       vram__sum_or_overflow(held, asked) >
           most - (m->within[VRAM_MESSAGE_ALLOWED] < most ? m->within[VRAM_MESSAGE_ALLOWED] : 0))
     found |= 1u << VRAM_CAUSE_LIMIT;
-  if (idle >= asked && (pools > idle || idle - pools >= asked))
+  if (asked && vram__message_knows(m, VRAM_MESSAGE_UNALLOCATED) && idle >= asked &&
+      (pools > idle || idle - pools >= asked))
     found |= 1u << VRAM_CAUSE_FRAGMENTATION;
-  if (pools >= asked && !(found >> VRAM_CAUSE_FRAGMENTATION & 1u))
+  if (pools && pools >= asked && !(found >> VRAM_CAUSE_FRAGMENTATION & 1u))
     found |= 1u << VRAM_CAUSE_PRIVATE_POOLS;
   if (has_free)
     found |= limited ? 0 : 1u << VRAM_CAUSE_HAD_FREE;
@@ -461,6 +468,7 @@ VRAM_API int vram_message_read(const char *text, uint64_t len, vram_message *to)
       continue;
     if (!first || (first->source == VRAM_MESSAGE_CUDA && f->source != VRAM_MESSAGE_CUDA)) {
       first = f; /* a bare one may stand in front of one with figures */
+      last = len;
       vram__memory_zero(to, sizeof *to);
       to->source = f->source;
       to->at = at;
