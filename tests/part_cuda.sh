@@ -153,7 +153,7 @@ if have nvcc; then
   # thrust takes long: either order of the headers with either standard, two by nvcc, two by clang
   nvcc_on_fake thrust.cu -std=c++17
   nvcc_on_fake thrust.cu -std=c++20 -DBEFORE
-  [ -z "$LONG" ] || nvcc_on_fake thrust.cu -std=c++17 -DBEFORE
+  [ -z "$LONG" ] || { nvcc_on_fake thrust.cu -std=c++17 -DBEFORE && nvcc_on_fake thrust.cu -std=c++20; }
   have clang++ && nvcc_on_fake ordinary.cpp -std=c++17 -ccbin clang++
   if [ -e "$cuda/include/nvtx3/nvtx3.hpp" ]; then
     nvcc_on_fake nvtx.cpp -std=c++17
@@ -199,6 +199,7 @@ if have nvcc; then
     clang_on_fake thrust.cu -std=c++17 -DBEFORE
     clang_on_fake thrust.cu -std=c++20
     clang_on_fake adaptors.cu -std=c++20 # of C++17 it has seen all in part C
+    [ -z "$LONG" ] || { clang_on_fake thrust.cu -std=c++20 -DBEFORE && clang_on_fake thrust.cu -std=c++17; }
   else skip "no clang++ that compiles CUDA with these headers"; fi
   # the page of docs/cuda.md, literally, but for the runtime: a shared one, so that the fake driver comes first
   mkdir "$work/page"
