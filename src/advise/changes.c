@@ -682,10 +682,10 @@ static const vram__change_row vram__change_rows[] = {
     VRAM__ROWS("SGD", TRAINING, OPTIMIZER, VRAM_OPTIM_sgd, optimizer,
       "another optimizer: find its learning rate",
       "optimizer = torch.optim.SGD(model.parameters(), lr=...)"),
-    VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 learn, nothing else",
+    VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 on linear layers learn, nothing else",
       VRAM__TORCH_LORA),
     VRAM__ROWS("QLoRA", TRAINING, ADAPTERS, 1, lora,
-      "adapters of rank 16 learn, nothing else; 4 bits of linear weights",
+      "adapters of rank 16 on linear layers learn, nothing else; 4 bits of their weights",
       VRAM__TORCH_LOAD "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\"))" VRAM__TORCH_KBIT
       "\n" VRAM__TORCH_LORA),
     VRAM__ROWS("half of the layers frozen", TRAINING, ADAPTERS, 0, freeze,
