@@ -595,7 +595,18 @@ onmessage = async (e) => {
 
   // ---- the link ----
 
+  let kept = -Infinity;
+  let keeping = 0;
+
+  // Chromium takes 200 links in ten seconds
   function keep() {
+    clearTimeout(keeping);
+    const wait = kept + 100 - performance.now();
+    if (wait > 0) {
+      keeping = setTimeout(keep, wait);
+      return;
+    }
+    kept = performance.now();
     const p = new URLSearchParams();
     for (const f of KEPT) if ($(f).value) p.set(f, $(f).value);
     dims.forEach(([name, value], k) => {
