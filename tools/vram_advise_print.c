@@ -119,6 +119,8 @@ static void print_saved(const vram_advice *v, const vram_advice_line *x) {
     printf("; cached memory goes back %" PRIu64 " time%s", x->report.num_alloc_retries,
            x->report.num_alloc_retries == 1 ? "" : "s");
   printf("\n");
+  if (x->batch)
+    printf("    largest batch %" PRId64 ", now %" PRId64 "\n", x->batch, v->now.batch);
 }
 
 static void print_line(const advise_job *a, const vram_advice *v, uint32_t number,
@@ -184,7 +186,9 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   else if (searched)
     printf("%" PRIu32 " way%s to fit, the cheapest first:\n", fits, fits == 1 ? "" : "s");
   else
-    printf("%s\n", v->nline ? "what saves, the cheapest first:" : "nothing saves anything");
+    printf("%s\n", !v->nline      ? "nothing saves anything"
+                   : v->now.batch ? "what saves, and how far the batch then grows:"
+                                  : "what saves, the cheapest first:");
   for (i = 0; i < v->nline; i++)
     if (!j->top ||
         (v->line[i].is_pareto && n < (uint32_t)j->top && (!searched || !fits || v->line[i].fits)))
@@ -192,6 +196,8 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   printf("\n%" PRIu32 " steps played", v->played);
   if (v->left)
     printf(", %" PRIu32 " combinations left (--tries)", v->left);
+  if (v->now.batch)
+    printf("; the largest batch as it is: %" PRId64, v->now.batch);
   printf("%s\n", v->stopped ? "; stopped: there may be better ones" : "");
   print_others(a, v);
 }
@@ -215,7 +221,11 @@ static void json_step(const advise_job *a, const vram_advice_line *x) {
     printf(",\"forward_flops\":%" PRIu64 ",\"recomputed_flops\":%" PRIu64, x->flops, x->again);
   else
     printf(",\"forward_flops\":null,\"recomputed_flops\":null");
-  printf(",\"sent_bytes\":%" PRIu64, x->sent);
+  printf(",\"sent_bytes\":%" PRIu64 ",\"largest_batch\":", x->sent);
+  if (x->batch)
+    printf("%" PRId64, x->batch);
+  else
+    printf("null");
 }
 
 static void json_line(const advise_job *a, const vram_advice *v, const vram_advice_line *x) {

@@ -35,8 +35,8 @@
   "  --master-weights      with --dtype: the optimizer works on fp32 copies\n"                     \
   "  --lora r=16,...       adapters learn, nothing else\n"                                         \
   "  --quant nf4,...       linear weights: nf4, fp4, int8, fp8\n"                                  \
-  "  --freeze N|NAME,...   the first N layers and what is before them, or modules of\n"            \
-  "                        these names, learn no more\n"                                           \
+  "  --freeze N|NAME,...   the first N layers and what is before them, or modules\n"               \
+  "                        of these names, learn no more\n"                                        \
   "  --checkpoint K        checkpoint_sequential with K segments\n"                                \
   "  --checkpoint layers   checkpoint() around each layer, as\n"                                   \
   "                        gradient_checkpointing_enable() has it\n"                               \

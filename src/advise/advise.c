@@ -586,6 +586,15 @@ static int vram__advise_before(const vram__advise *a, const vram_advice_line *x,
     return x->report.device_bytes.expected < y->report.device_bytes.expected;
   if (x->effect != y->effect)
     return x->effect < y->effect;
+  if (x->batch && y->batch && x->batch != y->batch) {
+    const uint64_t little = now->flops / 1000; /* as what the parts of a batch do one by one */
+    const double xg = (double)(x->batch - now->batch) / (xp > little ? (double)xp : 1.0);
+    const double yg = (double)(y->batch - now->batch) / (yp > little ? (double)yp : 1.0);
+    if (xg > yg || xg < yg)
+      return xg > yg;
+  }
+  if (!x->batch != !y->batch)
+    return x->batch != 0;
   if (!searching && xp && yp && xa < now->report.peak_allocated_bytes.expected &&
       ya < now->report.peak_allocated_bytes.expected) {
     const double all = (double)now->report.peak_allocated_bytes.expected;
@@ -598,7 +607,7 @@ static int vram__advise_before(const vram__advise *a, const vram_advice_line *x,
   return x->nchange != y->nchange ? x->nchange < y->nchange : xa < ya;
 }
 
-static void vram__advise_sort(vram__advise *a) {
+static void vram__advise_mark(vram__advise *a) {
   vram_advice *to = a->to;
   uint32_t i, k;
   for (i = 0; i < to->nline; i++) {
@@ -607,12 +616,82 @@ static void vram__advise_sort(vram__advise *a) {
     for (k = 0; k < to->nline && x->is_pareto; k++)
       x->is_pareto = k == i || !vram__advise_beats(to->line + k, x, &to->now);
   }
+}
+
+static void vram__advise_sort(vram__advise *a) {
+  vram_advice *to = a->to;
+  uint32_t i, k;
   for (i = 1; i < to->nline; i++) { /* some hundred */
     const vram_advice_line x = to->line[i];
     for (k = i; k && vram__advise_before(a, &x, to->line + k - 1); k--)
       to->line[k] = to->line[k - 1];
     to->line[k] = x;
   }
+}
+
+/* ---- how far the batch grows ---- */
+
+/* The largest batch of the step x. 0: it is not known. */
+static int64_t vram__advise_batch(const vram__advise *a, vram__advised *x) {
+  const uint32_t parts = x->parts ? x->parts : x->step.accumulate > 1 ? x->step.accumulate : 1;
+  vram_solve_options o;
+  vram_solution found;
+  uint32_t i;
+  if (x->is_planned || !a->g.ndim)
+    return 0;
+  vram__memory_zero(&o, sizeof o);
+  for (i = 0; i < x->nset; i++)
+    if (x->set[i].name && !vram__text_is(a->g.dim[0].name, a->g.dim[0].len, x->set[i].name))
+      x->set[o.nset++] = x->set[i];
+  o.set = x->set;
+  o.budget_bytes = a->o->step.budget_bytes;
+  o.checkpoint_nodes = x->nodes;
+  o.lora = x->lora;
+  o.quant = x->quant;
+  o.freeze = x->freeze;
+  o.inplace = x->inplace;
+  o.step = x->step;
+  if (o.step.replay)
+    o.step.replay = &x->pool;
+  o.stop = a->o->step.stop;
+  o.user = a->o->step.user;
+  if (vram_solve(a->text, a->len, &o, a->allocator, &found, NULL) || found.stopped)
+    return 0;
+  return found.fits.value * parts;
+}
+
+/* Of the line i, behind the last one of the step as it is. */
+static int vram__advise_batch_of(void *user, uint32_t k, uint32_t i) {
+  vram__advise *a = (vram__advise *)user;
+  vram_advice_line *line = i < a->to->nline ? a->to->line + i : &a->to->now;
+  vram__advised x;
+  uint32_t n;
+  (void)k;
+  if (a->stopped || (a->o->step.stop && a->o->step.stop(a->o->step.user))) {
+    a->stopped = 1;
+    return 1;
+  }
+  vram__advised_begin(a, &x);
+  for (n = 0; n < line->nchange; n++) {
+    int64_t arg;
+    vram__change_at(&a->g, line->change[n], &arg)->apply(&a->now, &x, arg, NULL);
+  }
+  if (x.step.parallel && line->nchange)
+    x.parallel.rank = line->rank;
+  if (line->is_pareto || !line->nchange)
+    line->batch = vram__advise_batch(a, &x);
+  return 0;
+}
+
+static void vram__advise_batches(vram__advise *a) {
+  uint32_t i;
+  if (!a->o->batches || !a->to->now.fits)
+    return;
+  if (a->o->run && a->o->threads > 1)
+    a->o->run(a->to->nline + 1, vram__advise_batch_of, a);
+  else
+    for (i = 0; i <= a->to->nline && !vram__advise_batch_of(a, 0, i); i++)
+      ;
 }
 
 /* ---- all of it ---- */
@@ -656,9 +735,11 @@ static vram_result vram__advise_all(vram__advise *a, vram_error *err) {
     if (!r)
       r = vram__advise_together(a, 3, room);
   }
-  to->stopped = a->stopped;
   if (r || a->lost)
     return vram__advise_no_memory(err);
+  vram__advise_mark(a);
+  vram__advise_batches(a);
+  to->stopped = a->stopped;
   vram__advise_sort(a);
   return VRAM_OK;
 }

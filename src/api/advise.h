@@ -42,6 +42,8 @@ typedef struct vram_advice_line {
   uint64_t flops; /* of the step's forward passes, with what runs again for backward */
   uint64_t again; /* of these what runs again */
   uint64_t sent;  /* bytes by one rank */
+  int64_t batch;  /* with vram_advise_options.batches: the largest that fits, in all parts that are
+                     added up; 0: it is not known */
   vram_report report;
 } vram_advice_line;
 
@@ -49,6 +51,7 @@ typedef struct vram_advise_options {
   vram_solve_options step; /* as it is now: budget_bytes (0: none), set, checkpoint_nodes, lora,
                               quant, step, stop and user of it are used */
   int is_planned;          /* as it is now: --checkpoint auto, with a budget */
+  int batches;             /* where the step fits: the largest batch of each line that is_pareto */
   uint32_t devices;        /* it may be divided among so many; 0: one */
   uint32_t most;           /* steps to be played at most; 0: 200 */
   uint32_t threads; /* `run` has k below that; 0: 1. The allocator is called from all of them */
@@ -59,10 +62,11 @@ typedef struct vram_advise_options {
 typedef struct vram_advice {
   vram_alternative *alternative; /* all there are, */
   uint32_t nalternative;
-  vram_advice_line now;   /* the step as it is */
-  vram_advice_line *line; /* with changes: without a budget, or where the step fits, the cheapest
-                             first and of these what saves most; else first those that fit, the
-                             cheapest first. Of those that do not, the smallest first */
+  vram_advice_line now; /* the step as it is */
+  vram_advice_line
+      *line; /* with changes: with batches the largest for its cost first; without a budget, or
+                where the step fits, the cheapest first and of these what saves most; else first
+                those that fit, the cheapest first. Of those that do not, the smallest first */
   uint32_t nline;
   uint32_t played, left; /* steps; left: combinations for which `most` was too few */
   int stopped;           /* by `stop`: there may be better ones */
