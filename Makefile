@@ -34,13 +34,16 @@ PRELOAD = $(if $(filter Linux,$(shell uname -s)),libvram_preload.so)
 TOOL = $(patsubst tools/%.c,%,$(wildcard tools/vram*.c))
 TOOL_HEADERS = $(wildcard tools/vram_*.h) vram.h
 LIBRARY = build/tool/vram_impl.o build/tool/library.o
+# for tests, which have gcc warn as it optimises: no less than tests/warnings
+STRICT = $(filter part-%,$(MAKECMDGOALS))
+WARN = $$(cat tests/warnings) -Wno-misleading-indentation -Wstrict-prototypes -Wmissing-prototypes
 TOOL_FLAGS = $(CC) -std=c99 -Wall -Wextra $(CPPFLAGS) $(CFLAGS)
 vram: $(TOOL:%=build/tool/%.o) | $(PRELOAD) libvram.a $(HELP_PAGES)
 	$(SAY) "  $@"
 	$(Q)$(TOOL_FLAGS) $(LDFLAGS) -o $@ $(TOOL:%=build/tool/%.o) $(LIBDL)
 build/tool/%.o: tools/%.c build/tool/flags
 	$(SAY) "  $<"
-	$(Q)$(TOOL_FLAGS) -fPIC $(if $(filter $@,$(LIBRARY)),,-fvisibility=hidden) -Ibuild -c $< -o $@
+	$(Q)$(TOOL_FLAGS) -fPIC $(if $(filter $@,$(LIBRARY)),,-fvisibility=hidden) $(if $(filter vram_impl,$*),$(if $(STRICT),$(WARN))) -Ibuild -c $< -o $@
 $(patsubst %,build/tool/%.o,$(filter-out vram_impl,$(TOOL))): $(TOOL_HEADERS)
 build/tool/vram_impl.o: vram.h
 build/tool/vram_names.o: build/models.h
@@ -83,15 +86,15 @@ libvram_preload.so: $(PRELOAD_C) $(wildcard tools/preload*.h) vram.h vram_cuda.h
 # the command as WebAssembly: a page that needs no network, and a module for node and browsers
 WASM_CC = clang
 WASM_LD = wasm-ld
-WASM_O = -Oz
+WASM_O = -O2
 WEB = build/web
 WASM_FLAGS = -target wasm32 -nostdlibinc -mbulk-memory -Itools/web/libc -Ibuild -std=c99 $(WASM_O)
 WASM_OBJECTS = $(TOOL:%=$(WEB)/%.o) $(WEB)/libc.o $(WEB)/print.o
 web: $(WEB)/vram.html
-$(WEB)/vram.html: $(WEB)/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.ts \
+$(WEB)/vram.html: $(WEB)/vram.wasm tools/web/build.sh tools/web/vram.mjs tools/web/vram.d.mts \
   $(wildcard tools/web/page.*) $(MODELS:%=examples/models/%.vram)
 	@sh tools/web/build.sh $< $(@D)
-	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.ts"
+	$(SAY) "  $@, $(@D)/vram.mjs, $(@D)/vram.d.mts"
 $(WEB)/vram.wasm: $(WASM_OBJECTS)
 	$(Q)$(WASM_LD) --no-entry --stack-first -z stack-size=4194304 --gc-sections -O2 --strip-all \
 	  --export=__heap_base --export=__global_base -o $@ $^
@@ -161,9 +164,9 @@ help:
 
 CHECK = units text explain rooms addop
 # the longest first, so that none is left alone at the end
-TEST = sanitized static units-msan fuzz units-clang-sanitize cuda units-powerpc units-i686 link install examples docs compile $(CHECK) \
-  emit pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
-  replay diff lines tiny preload web python
+TEST = sanitized static cuda units-msan units-clang-sanitize install compile units-powerpc fuzz link emit units-i686 web examples docs $(CHECK) \
+  python pool watch ledger writer schedule nets files plan advise arena render embedded pipeline finetune parallel truth models measure export fit \
+  replay diff lines tiny preload
 # what a part of TEST proves, too, with other tools, at a hundredth of the speed, on one machine more; what only counts
 TEST_ALL = $(TEST) units-clang units-gcc-sanitize units-valgrind units-s390x coverage
 
@@ -180,18 +183,24 @@ test-all:
 FUZZ_SECONDS ?= 2
 export FUZZ_SECONDS LONG
 
+# the library of the plain build: that of ./vram, which is built anyway; the other builds, i686 with as many
+# tests, have one that checks its own results (tests/impl.c), in test-all this one, too
+IMPL_plain = $(if $(LONG),build/plain/impl.o,build/tool/vram_impl.o)
+IMPL = $(if $(filter build/plain:-O2,$(B):$(UFLAGS)),$(IMPL_plain),$(B)/impl.o)
+
 $(TEST_ALL:%=part-%): vram
 part-fuzz part-units-clang-sanitize: part-sanitized
-# several parts use the library as $(CC) -O2 makes it, and programs of it: built once, before they begin
-part-units part-nets part-pool part-schedule part-writer: $(addprefix build/plain/,impl.o test_pool test_pool_calls test_report test_schedule)
+# several parts use programs of the plain build: made once, before they begin
+part-units part-nets part-pool part-schedule part-writer: $(IMPL_plain) $(addprefix build/plain/,test_pool test_pool_calls test_report test_schedule)
 part-%:
 	@mkdir -p build/part
 	@start=$$(date +%s); MAKE="$(MAKE)" sh tests/part.sh $* >build/part/$*.log 2>&1; \
 	echo "$$(tail -n 1 build/part/$*.log) ($$(($$(date +%s) - start)) s)"
 
 # One build of the test programs: make units B=DIR UCC=COMPILER UFLAGS=... RUN=PREFIX
-# the command's words are the same on every machine: no emulator reads them
-UNITS = $(filter-out $(if $(EMULATED),test_tool),$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
+# the command's words are the same on every machine: no emulator reads them; the tables that test_recipes reads
+# are the same under sanitizers, too
+UNITS = $(filter-out $(if $(EMULATED),test_tool) $(if $(SLOW),test_recipes),$(patsubst tests/%.c,%,$(wildcard tests/test_*.c)))
 CASES = $(wildcard tests/cases/*/*.csv)
 B = build/plain
 UCC = $(CC)
@@ -229,14 +238,19 @@ ARGS_test_property = $(wildcard tests/golden/ops/*.vram)
 ARGS_test_solve = tests/golden/models/nn_lenet5.vram
 ARGS_test_chain = $(patsubst %,tests/golden/models/%.vram,nn_lenet5 nn_mlp_dropout)
 endif
+# sanitizers look at every step of what they run; another machine's order of bytes shows in the smaller of them
+ifdef EMULATED
+ARGS_test_memory = $(patsubst %,tests/%.vram,$(filter %_lenet5 %_by_hand %/einsum %_tied,$(MEMORY)))
+ARGS_test_chain = tests/golden/models/nn_mlp_dropout.vram
+endif
 
 units: $(UNITS:%=$(B)/%.log)
 $(B)/impl.o: tests/impl.c tests/hurry.sed vram.h
 	@mkdir -p $(B)
 	@$(if $(HURRY),sed -f tests/hurry.sed vram.h >$(B)/vram.h)
-	@$(UCC) -std=c99 $$(cat tests/warnings) -Wno-misleading-indentation -Wstrict-prototypes -Wmissing-prototypes $(UFLAGS) $(if $(HURRY),-DVRAM_TEST_HURRIED='"$(abspath $(B)/vram.h)"') -c tests/impl.c -o $@
-$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(B)/impl.o
-	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(if $(HURRY),-O0) $(FLAGS_$*) $< $(B)/impl.o -o $@ $(LIBS_$*)
+	@$(UCC) -std=c99 $(WARN) $(UFLAGS) $(if $(HURRY),-DVRAM_TEST_HURRIED='"$(abspath $(B)/vram.h)"') -c tests/impl.c -o $@
+$(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(IMPL)
+	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(if $(HURRY),-O0) $(FLAGS_$*) $< $(IMPL) -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_onnx: tests/golden/onnx_small.inc
 $(B)/test_hf: tests/golden/safetensors.inc tests/golden/hf_config.inc tests/golden/hf_states.inc tests/golden/hf_text.inc tests/golden/diffusers_text.inc
@@ -371,7 +385,7 @@ PAGES = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 PYTHON_TOOLS = export measure checkpoint
 PYTHON_FILES = tools/measure_torch.py tools/checkpoint_torch.py $(filter-out tools/export_zoo.py,$(wildcard tools/export_*.py))
 COMMANDS = vram $(PYTHON_TOOLS:%=vram-%)
-EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg)
+EXAMPLES = $(wildcard examples/*.[ch] examples/*.cu examples/*.sh examples/*.svg examples/*.ipynb)
 # what the documents lead to and is neither of these
 LINKED = $(filter-out $(PAGES) $(wildcard docs/*.md) $(EXAMPLES), \
   $(sort $(shell awk -f tests/links.awk $(PAGES) docs/*.md | sed -n -e 's/#.*//' -e 's/^link [^ ]* //p')))

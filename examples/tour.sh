@@ -137,7 +137,7 @@ When a step does not fit there are many things to change, and each costs
 something else. They are played instead of tried, alone and together, the
 cheapest first; of an out-of-memory message the cause is said.
 END
-  show "vram advise resnet50 --train sgd_momentum --batch 64 --gpu rtx2060 --top 2 | head -19"
+  show "vram advise resnet50 --train sgd_momentum --batch 64 --gpu rtx2060 --top 2 | head -17"
   cat >oom.txt <<'END'
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 226.00 MiB. GPU 0
 has a total capacity of 15.70 GiB of which 210.38 MiB is free. Including
@@ -261,6 +261,8 @@ if [ -z "$wanted" ]; then
   cat <<'END'
 vram estimate YOUR_MODEL: a GGUF, ONNX, TFLite or safetensors file, a
 config.json, a text. From PyTorch: vram-export train.py:make -o model.vram.
+In Python: pip install . and vram.estimate(module, inputs), docs/python.md.
+In a browser: make web and build/web/vram.html, docs/web.md.
 vram -h has all commands, vram COMMAND -h the options of one, docs/ the rest.
 END
 fi

@@ -1,5 +1,8 @@
 /* The library as the tests of one translation unit more have it: it checks its own results. */
 #include <assert.h>
+#ifdef VRAM_TEST_HURRIED /* whose clearing is memset */
+#include <string.h>
+#endif
 #define VRAM_ASSERT(x) assert(x)
 #define VRAM_IMPLEMENTATION
 #ifdef __clang__ /* tests/hurry.sed marks what is not optimised */

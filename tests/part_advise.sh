@@ -31,6 +31,85 @@ typed 6 lenet5 --train adamw --budget 600MiB --batch 8192 --tries 60
 typed 6 resnet18 --train sgd_momentum --keep-grads --batch 64 --budget 2GiB --tries 60
 typed 4 mlp --infer --batch 512
 typed 6 transformer --train adamw --amp bf16 --devices 4
+small="transformer --dim L=2 --dim D=256 --dim H=4 --dim V=1000 --dim N=4 --dim S=64 --train adamw"
+typed 6 $small --parallel zero1=3 --rank 2
+
+says() { # says NAME PATTERN: it stands in $work/text
+  grep -q -e "$2" $work/text && ok || bad "$1: $(sed -n 1,12p $work/text)"
+}
+says_not() {
+  grep -q -e "$2" $work/text && bad "$1: $(grep -e "$2" $work/text)" || ok
+}
+line_of() { # line_of NAME: of --json in $work/json, the line with this change alone
+  tr '\n' ' ' <$work/json | sed 's/{"fits":/\n&/g' | grep -e "\"changes\":\[{\"name\":\"$1\"[^]}]*}\]" >$work/text
+}
+
+# where it does not fit by far: what holds too much is not played, what looks as if it fits is first
+./vram advise transformer --dim L=8 --dim D=1024 --dim H=16 --dim V=1000 --dim N=8 --dim S=512 --train adamw \
+  --context 1MiB --budget 500MiB --tries 80 --top all >$work/text
+[ $? = 0 ] && ok || bad "80 tries find nothing that fits"
+says "the usual recipe" '^ *[0-9]*. batch in [248] parts + checkpointed layers + QLoRA  fits'
+says "what was not played" '^80 steps played; [0-9]* not: --tries'
+./vram advise mlp --train adamw --tries 5 --top all >$work/text
+says "no more than --tries" '^5 steps played; [0-9]* not: --tries: there may be better ones'
+says "a change that was not tried" '^  SGD  *not tried: --tries'
+
+# what runs again: of a layer all but the last product, whose result nothing keeps. Tokens 256, width
+# 256: the products 2 * 256 * 256 * (768 + 256 + 1024), attention 4 * 4 * 64 * 64 * 256, two norms and
+# one sum of 65536, an activation of 262144; two layers
+./vram advise $small --json >$work/json
+line_of "checkpointed layers"
+says "what runs again" "\"recomputed_flops\":$((2 * (2 * 256 * 256 * 2048 + 4 * 4 * 64 * 64 * 256 + 3 * 65536 + 262144))),"
+./vram advise $small --top all >$work/text
+says "of the whole step" '; +19.6 % operations of the step$'
+
+# batch norm sees the parts of a batch in training, and nowhere else
+./vram advise resnet18 --train sgd_momentum --batch 64 --budget 2GiB --tries 30 --json >$work/json
+line_of "batch in 4 parts"
+says "batch norm in parts" '"effect":"training".*batch norm sees a part'
+./vram advise resnet18 --infer --batch 16 >$work/text
+says_not "batch norm in inference" 'batch norm'
+says "most saved first where nothing costs anything" '^ 1\* batch in 16 parts$'
+says_not "a training loop of inference" 'backward()'
+
+# on two devices each has half of the batch, or the batch of all is another one
+./vram advise $small --devices 2 --json >$work/json
+line_of "fully sharded"
+says "half of the batch" '"effect":"same".*--parallel fsdp2=2 --batch 2"'
+line_of "fully sharded, N times the batch"
+says "twice the batch" '"effect":"training".*--parallel fsdp2=2"'
+line_of "tensor parallel"
+says "tensor parallel" '--parallel tp=2"'
+
+# a width is no smaller input
+./vram advise linear10 --train adamw --top all >$work/text
+says_not "a width" '--dim W=2500$'
+says "why not" '--dim W=2500: parameters have this dim'
+
+# optimizers: their own kin in 8 bits, as they run
+./vram advise mlp --train adam --top all >$work/text
+says "adam in 8 bits" '--train adam_8bit$'
+says_not "another decay" 'adamw_8bit'
+./vram advise mlp --train adamw --optim-impl fused --top all >$work/text
+says "what has no fused form" '^ *\$ vram estimate mlp --train lion$'
+says "hooks where there is a gradient" 'if p.requires_grad'
+
+# adapters
+./vram advise $small --lora r=8 --top all >$work/text
+says_not "another rank" 'r=16'
+says "only weights are rounded" '--lora r=8 --quant nf4$'
+says "no checkpoints by themselves" 'use_gradient_checkpointing=False'
+./vram advise $small --top all >$work/text
+says "all linear layers" 'target_modules="all-linear"'
+
+# long words are not cut
+name=$(printf '%090d' 0 | tr 0 d)
+sed "s/\bW\b/$name/g" examples/models/linear10.vram >$work/long.vram
+long=$(printf './%.0s' $(seq 600))$work/long.vram
+./vram advise "$long" --infer --json >$work/json
+tr '\n' ' ' <$work/json | grep -o '"command":"[^"]*"' >$work/text
+says "a long path" "build/advise/long.vram --infer "
+says_not "a path that ends" 'estimate [./]*"'
 
 # options that changes are made of: what PyTorch requests
 grep -v '^#' tests/golden/changes.txt >$work/golden
@@ -76,9 +155,22 @@ grep -A 1 '^== qingze' tests/golden/messages.txt | tail -n 1 >$work/message
 grep -q '^cause: full: ' $work/text && ok || bad "--message: no cause"
 ./vram advise --message - mlp --train adamw <$work/message >$work/text
 grep -q 'budget 15.7 GiB' $work/text && ok || bad "--message MODEL: $(sed -n 1,12p $work/text)"
+# two that tell nothing, one with figures and another one, whose total is not the first one's
+printf 'CUDA error: out of memory\nCUDA error: out of memory\nCUDA out of memory. Tried to allocate 2.00 GiB.\n' >$work/message
+printf 'CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capacity of 7.00 GiB\n' >>$work/message
+./vram advise --message $work/message >$work/text
+says "the first with figures" 'no memory for 2.00 GiB'
+says_not "figures of the next message" '7.00 GiB'
+# what others hold is no part of the budget; where nothing is kept and free nothing is scattered
+printf 'CUDA out of memory. Tried to allocate 0 bytes. GPU 0 has a total capacity of 23.64 GiB of which 1.00 GiB is free. Process 5 has 12.00 GiB memory in use. Process 6 has 10.60 GiB memory in use. Of the allocated memory 10.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.\n' >$work/message
+./vram advise --message $work/message mlp --infer --tries 1 >$work/text
+says "what others have left" 'budget 11.6 GiB'
+says_not "nothing was asked" 'fragmentation'
 echo "nothing went wrong" >$work/message
 refuse "--message of nothing" "no message of too little memory" ./vram advise --message $work/message
 refuse "no model" "no model" ./vram advise
 refuse "an option of a step alone" "no model: '--amp'" ./vram advise --message $work/message --amp bf16
 refuse "devices and --parallel" "there is '--parallel'" ./vram advise gpt2 --train adamw --parallel ddp=2 --devices 2
-refuse "a GGUF's way" "vram: " ./vram advise nothing_of_that_name --train adamw
+refuse "a GGUF's way" "expected a model in the text form: vram estimate or vram fit of it" ./vram advise tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf
+refuse "an own option alone" "no model: '--devices'" ./vram advise --message $work/message --devices 2
+refuse "no such model" "nothing_of_that_name" ./vram advise nothing_of_that_name --train adamw

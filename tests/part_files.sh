@@ -241,6 +241,16 @@ if have python3; then
   coloured 0 TERM=xterm NO_COLOR=1
   coloured 0 TERM=dumb
   coloured 0 VRAM=without
+  way() { # way TEXT WORDS...: what a verdict on a terminal ends with
+    text=$1
+    shift
+    env TERM=dumb python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' ./vram "$@" </dev/null 2>&1 | tail -n 1 | tr -d '\r' >$work/out
+    if grep -qxF "$text" $work/out; then ok; else bad "on a terminal: $* ends with $(cat $work/out)"; fi
+  }
+  way "(vram advise, with the same words: what to change; vram fit: the largest batch)" estimate lenet5 --train sgd --budget 1MiB
+  way "(vram fit, with the same words: what would fit)" estimate lenet5 --budget 1KiB
+  way "(vram fit --parallel auto --devices N: which way would fit)" estimate lenet5 --train sgd --parallel ddp=2 --rank all --budget 1MiB
+  way "(vram fit, with the same words: the longest context, or how many layers)" estimate tests/golden/gguf/llama-3.1-8b.Q4_K_M.gguf --budget 3GiB
   ./vram arena $work/hard.csv --time-limit 2 >$work/out 2>$work/err
   same "no terminal, no line" /dev/null $work/err
 else skip "no python3: no terminal"; fi
@@ -428,6 +438,10 @@ EOF
 printf '{"model":{"type":"BPE"}}' >$work/tokenizer.json
 printf '{"a":1}' >$work/other.json
 printf '[1,' >$work/list.json
+echo 'torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.' >$work/oom.log
+for command in estimate "fit --budget 1GiB" advise convert; do
+  wrong 2 "$work/oom.log: a log of a program that found no memory (expected why it did not: vram advise --message $work/oom.log)" ./vram $command $work/oom.log
+done
 : >$work/empty.vram
 printf 'a,b\n1,2\n' >$work/some.csv
 for command in "fit --budget 8GiB" plan arena emit; do

@@ -23,7 +23,7 @@ for cc in gcc clang g++ clang++; do
   g++) user="$warn -Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant" ;;
   clang++) user="$warn -Wold-style-cast -Wzero-as-null-pointer-constant" ;;
   esac
-  for std in $list; do # the oldest and the newest are linked and run
+  for std in $list; do # users in the oldest and the newest are linked with the oldest implementation and run
     o=$work/$cc-$std
     case $std in c99 | c2? | c++11 | c++20) ;; *)
       case $cc$LONG in clang | clang++) continue ;; esac
@@ -32,11 +32,14 @@ for cc in gcc clang g++ clang++; do
       continue ;;
     esac
     case $cc in g*) seen=$once ;; *) seen= ;; esac
-    cell "$cc -std=$std implementation" $cc -std=$std -O0 $warn $seen -I. $lang -c $src/impl.c -o $o-impl.o
+    case $std$LONG in c99 | c++11 | *1) oldest=$o
+      cell "$cc -std=$std implementation" $cc -std=$std -O0 $warn $seen -I. $lang -c $src/impl.c -o $o-impl.o ;;
+    *) cell "$cc -std=$std implementation" $cc -std=$std $warn $seen -I. $lang -fsyntax-only $src/impl.c ;;
+    esac
     cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_a $lang -c $src/use.c -o $o-a.o
     cell "$cc -std=$std user" $cc -std=$std $user -I. -DFUNCTION=use_b $lang -c $src/use.c -o $o-b.o
     cell "$cc -std=$std main" $cc -std=$std -c $lang $src/main.c -o $o-main.o
-    cell "$cc -std=$std link" $cc $o-main.o $o-a.o $o-b.o $o-impl.o -o $o
+    cell "$cc -std=$std link" $cc $o-main.o $o-a.o $o-b.o $oldest-impl.o -o $o
     cell "$cc -std=$std run" ./$o
   done
   cell "$cc hostile macros" $cc $warn $once -I. -fsyntax-only $lang $src/hostile.c
@@ -44,20 +47,21 @@ done
 
 # B. kinds of build: static copies, renamed copies, C beside C++, freestanding, sizes of optimisation
 gcc=gcc; have gcc || gcc=${CC:-cc}
-build() { # build NAME FLAGS FILE...
-  name=$1 flags=$2
-  shift 2
-  cell "$name" $gcc -std=c99 $CWARN $once -I. $flags "$@"
+build() { # build NAME COMPILER FLAGS FILE...
+  name=$1 compiler=$2 flags=$3
+  shift 3
+  cell "$name" $compiler -std=c99 $CWARN $once -I. $flags "$@"
 }
-# all of it once in each kind; beside it what the program needs
+# all of it once in each kind; beside it what the program needs, by the quicker compiler
+quick=clang; have clang || quick=$gcc
 printf '#define VRAM_IMPLEMENTATION\n#include "use.c"\n' >$work/copy.c
 less="-DVRAM_NO_PLAN -DVRAM_NO_WRITE -DVRAM_NO_READ -DVRAM_NO_KV"
 for f in a b; do
-  without=
-  [ $f = a ] || without=$less
-  build "static copy $f" "-DVRAM_STATIC -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/static-$f.o
-  build "renamed copy $f" "-DVRAM_NAMESPACE=copy_${f}_ -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/renamed-$f.o
-  build "plain copy $f" "-I$src -DFUNCTION=use_$f $less -c" $work/copy.c -o $work/plain-$f.o
+  without= by=$gcc
+  [ $f = a ] || without=$less by=$quick
+  build "static copy $f" $by "-DVRAM_STATIC -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/static-$f.o
+  build "renamed copy $f" $by "-DVRAM_NAMESPACE=copy_${f}_ -I$src -DFUNCTION=use_$f $without -c" $work/copy.c -o $work/renamed-$f.o
+  build "plain copy $f" $quick "-I$src -DFUNCTION=use_$f $less -c" $work/copy.c -o $work/plain-$f.o
 done
 for kind in static renamed; do
   cell "two $kind copies link" $gcc $src/main.c $work/$kind-a.o $work/$kind-b.o -o $work/two-$kind
@@ -73,7 +77,7 @@ if have g++; then
   cell 'inside extern "C"' g++ -std=c++11 $WARN -I. -fsyntax-only $work/externc.cc
 fi
 # what the library calls shows without optimisation, and clang warns alike at any; gcc has warned at -O2 in the
-# plain build of the unit tests; at -O3 gcc 12 guesses at array bounds through several inlined calls: those
+# library of the command (STRICT in the Makefile); at -O3 gcc 12 guesses at array bounds through several inlined calls: those
 # warnings stay off there
 free=clang-O0
 have clang || free=gcc-O0

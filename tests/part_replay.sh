@@ -279,6 +279,7 @@ fields() { # fields NAME FILE OPTIONS...: "key value" lines of the JSON are thos
 sed -n 's/^# name .*//; s/^#//p' tests/traces/bfc_jax.txt | tr -d '\n:' | grep -o '[a-z_]* [0-9]*' | grep '^num_allocs\|^[a-z]*_[a-z_]*bytes\|^pool_bytes\|^largest_alloc_size\|^bytes_limit' | head -n 6 >$work/wanted
 cell "six figures of memory_stats()" test "$(wc -l <$work/wanted)" = 6
 fields "JAX's BFC allocator" $work/bfc_jax.log --total-bytes 112583507968
+cell "the peak as the log says" grep -q '"recorded_peak_bytes_in_use":673317888,' $work/json
 cell "its regions, and all but two of 946 blocks" grep -q '"as_recorded":{"regions":true,"blocks":946,"elsewhere":2}' $work/json
 ./vram replay $work/bfc_jax.log --csv >$work/found
 printf '374 127775232\n424 388104960\n937 388104960\n' >$work/wanted
@@ -287,6 +288,7 @@ awk -F, '$1 == "alloc" && ++n in want { print n - 1, in_use } { in_use = $6 } BE
 same "what is in use between the steps" $work/wanted $work/more
 echo "peak_bytes_in_use 37164544" >$work/wanted
 fields "TensorFlow's BFC allocator" $work/bfc_tensorflow.log --total-bytes 512MiB
+cell "its peak as the log says" grep -q '"recorded_peak_bytes_in_use":37164544,' $work/json
 cell "every address of it" grep -q '"as_recorded":{"regions":true,"blocks":543,"elsewhere":0}' $work/json
 cell "a device of that log" sh -c "./vram replay $work/bfc_jax.log --device 0 --json | grep -q '\"num_allocs\":946,'"
 cell "all of it at once" sh -c "./vram replay $work/bfc_jax.log --alloc-conf preallocate:True --json | grep -q '\"peak_pool_bytes\":85899345920,'"
@@ -338,6 +340,9 @@ try "1: more bytes than any device" 'bfc_allocator.cc:387] AllocateRaw x  230584
 xla=tests/traces/xla_mlp-buffer-assignment.txt
 printf 'requested_bytes 378082232\npeak_requested_bytes 487134160\npeak_node jit(step)/transpose(jvp(Mlp))/Dense_1/transpose\n' >$work/wanted
 fields "XLA's buffer assignment" $xla
+# "Total bytes" of memory-usage-report.txt beside it: also what operators' own computations have (thread-local)
+own=$(awk '/^allocation .*thread-local/ { sum += $4 } END { print sum }' $xla)
+cell "XLA's report of the same program" test $(($(json requested_bytes $work/json) + $(./vram arena $xla --json | sed 's/.*"recorded_bytes":\([0-9]*\).*/\1/') + own)) = 487139704
 cat $xla tests/traces/xla_mlp-live-range.txt tests/traces/xla_mlp-buffer-assignment-values.txt >$work/xla.txt
 ./vram replay $work/xla.txt --json | sed "s|$work/xla.txt|$xla|" >$work/found
 ./vram replay $xla --json >$work/json
@@ -501,3 +506,18 @@ try " entry 0: a memory timeline of sums only" '[[1,2],[[0,1],[0,2]]]'
 try " entry 1: no entry of a raw memory timeline" '[[1,2,512,7],[1,4,512]]'
 try " entry 0: an action or a category that is not known" '[[1,5,512,7]]'
 try " entry 0: more bytes than any device has" '[[1,2,9000000000000000000,7]]'
+
+# K. what TensorFlow's allocator prints when it finds no place: its own sums are 17 chunks of 1 MiB, 7 MiB, 32 MiB and 256
+# bytes in use, "Total size in pool: 62.00MiB", by bins 26 chunks of which 20 in use
+./vram replay tests/traces/bfc_oom.txt --json >$work/json
+cell "a dump: in use" grep -q "\"bytes\":$((17 * 1048576 + 7340032 + 33554432 + 256)),\"count\":20,\"pool_bytes\":$((62 * 1048576))," $work/json
+cell "a dump: free" grep -q "\"free_bytes\":$((45 * 1048576 - 17 * 1048576 - 22 * 1048576 - 256)),\"free_chunks\":6,\"largest_free_block_bytes\":1048576,\"no_place_for\":33554432," $work/json
+cell "a dump: by size" grep -q '{"name":"1048576 bytes each","bytes":17825792,"count":17}' $work/json
+# with names, as older ones and those built for it have them; the request fits into what is free, but not into one piece
+sed 's/of size 1048576 next/of size 1048576 by op AddV2 action_count 7 step 0 next/; s/rounded to 33554432/rounded to 4194304/' tests/traces/bfc_oom.txt >$work/input
+./vram replay $work/input >$work/found
+cell "a dump: who asked" grep -q '^AddV2  *17.0 MiB  *17$' $work/found
+cell "a dump: why" grep -q '^NO PLACE for 4.00 MiB, asked for by _MklMatMul: what is free lies in pieces$' $work/found
+wrong "no allocation of this allocator: 'GPU_0_bfc'" tests/traces/bfc_oom.txt --device 0
+try "2: a chunk without an address or a size" 'bfc_allocator.cc:1] BFCAllocator dump for x\nbfc_allocator.cc:1] InUse at 12 of\n'
+try "2: a region without a size" 'bfc_allocator.cc:1] BFCAllocator dump for x\nbfc_allocator.cc:1] Next region of size x\n'

@@ -95,6 +95,8 @@ static void check_none(const char *text) {
 }
 
 int main(int argc, char **argv) {
+  static const char bare[] = "CUDA error: out of memory\nCUDA error: out of memory\n"
+                             "CUDA out of memory. Tried to allocate 2.00 GiB.";
   size_t len, i;
   for (i = 1; i < (size_t)argc; i++) {
     char *text = read_all(argv[i], &len), *at = strstr(text, "\n== ");
@@ -105,6 +107,7 @@ int main(int argc, char **argv) {
     }
     free(text);
   }
+  check_message("bare_ones PyTorch asked=2.00GiB cause=unknown\n", bare, sizeof bare - 1);
   check_none("");
   check_none("all went well: 4.00 GiB allocated, none out of memory");
   check_none("ran out of memory trying to allocate 1.25GiB with freed_by_count=0. The caller "

@@ -251,6 +251,21 @@ static vram_result solve(const char *text, const vram_solve_options *o, vram_sol
   return vram_solve(text, strlen(text), o, &heap, s, e);
 }
 
+/* A number of steps that no table has room for. */
+static void advice_errors(void) {
+  static const uint32_t most[] = {100001, 0x7fffffff, 0xffffffcfu, 0xffffffffu};
+  vram_advise_options o;
+  vram_advice v;
+  vram_error e;
+  uint32_t i;
+  memset(&o, 0, sizeof o);
+  for (i = 0; i < sizeof most / sizeof *most; i++) {
+    o.most = most[i];
+    EQUAL(vram_advise(mlp, sizeof mlp - 1, &o, &heap, &v, &e), VRAM_ERR_VALUE);
+    TEXT(e.text, "more steps to be played than 100000");
+  }
+}
+
 static void errors(void) {
   vram_solve_options o;
   vram_solution s;
@@ -503,6 +518,7 @@ int main(int argc, char **argv) {
   train.train = 1;
   train.optimizer = VRAM_OPTIM_adamw;
   errors();
+  advice_errors();
   ends();
   ranks_and_other_batches(&train);
   short_memory();

@@ -325,6 +325,8 @@ static void options(void) {
     {"fit - --gpu ,h100-80", "vram: unknown GPU '' (expected one of vram list gpus)"},
     {"fit - --solve depth",
      "vram: nothing to solve for 'depth' (expected batch, dim:NAME, lora or segments)"},
+    {"fit - --solve S", "vram: nothing to solve for 'S' (expected dim:S? batch, dim:NAME, lora or "
+                        "segments)"},
     {"fit - --solve dim:",
      "vram: nothing to solve for 'dim:' (expected batch, dim:NAME, lora or segments)"},
     {"fit - --budget 1GiB --solve dim:K", "-: the model has no dim K (expected N)"},

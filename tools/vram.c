@@ -208,6 +208,11 @@ static int run(int argc, char **argv) {
   return no_command(argv[1]);
 }
 
+void cmd_way(const char *text) {
+  if (IS_TERMINAL(stdout))
+    printf("%s%s%s\n", cmd_dim, text, cmd_plain);
+}
+
 int cmd_main(int argc, char **argv) {
   int status;
   cmd_files_forget();

@@ -12,13 +12,15 @@ cmd_text help_advise = {
     "gives the same numbers is cheaper than one that rounds, that is cheaper than\n"
     "another training, and that than smaller inputs; then count operations, and\n"
     "bytes sent (2000 operations each). * marks what nothing beats in all of it.\n"
+    "What holds more than the budget in parameters, gradients and state alone is\n"
+    "not played; what looks as if it fits is played first.\n"
     "Each command that is shown gives the same figures when it is typed.\n"
     "\n"
     "  --message FILE|-      a log with the message of PyTorch (since 1.0), JAX,\n"
     "                        TensorFlow or llama.cpp: what was asked, what there was,\n"
     "                        which of the causes it is, and what to do; with MODEL\n"
     "                        the device's memory in it is the budget\n"
-    "  --devices N           the step may be divided among N devices\n"
+    "  --devices N           the step may be divided among N devices, the batch, too\n"
     "  --top N|all           so many are shown that nothing beats (default: 8); all:\n"
     "                        every one, and why others do not apply\n"
     "  --tries N             steps that are played at most (default: 200).\n"
@@ -110,14 +112,21 @@ static int advise_arguments(advise_job *a, int argc, char **argv) {
     else
       a->j.model = argv[i++];
   }
-  if (!a->j.model && a->message)
-    return a->nword ? cmd_bad("an option of a step, and no model:", a->word[0], "MODEL") : FITS;
+  if (!a->j.model && a->message) {
+    const char *of_step = a->nword         ? a->word[0]
+                          : a->j.devices   ? "--devices"
+                          : a->j.top_given ? "--top"
+                          : a->most        ? "--tries"
+                                           : NULL;
+    return of_step ? cmd_bad("an option of a step, and no model:", of_step, "MODEL") : FITS;
+  }
   return advise_check(a);
 }
 
 /* ---- the message ---- */
 
-/* What the device has for this process becomes the budget, where none is given. */
+/* What the device has for this process, beside others, becomes the budget where none is given.
+   What the driver keeps is none of them. */
 static int budget_of_message(advise_job *a, const vram_message *m) {
   const uint32_t both = 1u << VRAM_MESSAGE_TOTAL | 1u << VRAM_MESSAGE_ALLOWED;
   uint64_t bytes = m->bytes[VRAM_MESSAGE_TOTAL];
@@ -129,6 +138,10 @@ static int budget_of_message(advise_job *a, const vram_message *m) {
                    "--gpu NAME or --budget SIZE");
   if (m->known >> VRAM_MESSAGE_ALLOWED & 1u && (!bytes || m->bytes[VRAM_MESSAGE_ALLOWED] < bytes))
     bytes = m->bytes[VRAM_MESSAGE_ALLOWED];
+  else if (m->known >> VRAM_MESSAGE_OTHERS & 1u && m->bytes[VRAM_MESSAGE_OTHERS] < bytes &&
+           m->bytes[VRAM_MESSAGE_OTHERS] > bytes / 64 &&
+           m->bytes[VRAM_MESSAGE_OTHERS] > UINT64_C(256) << 20)
+    bytes -= m->bytes[VRAM_MESSAGE_OTHERS];
   snprintf(a->budget, sizeof a->budget, "%" PRIu64 "B", bytes);
   j->budget = j->o.budget_bytes = bytes;
   j->has_budget = 1;
@@ -227,7 +240,7 @@ int advise_command(int argc, char **argv) {
   if (model && pipeline_is(model))
     return cmd_bad("a pipeline of diffusers has several models:", model, "one in the text form");
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
-    return kind_refuse_model(model, VRAM_FILE_GGUF, "vram fit, which says what to change");
+    return kind_refuse_model(model, VRAM_FILE_GGUF, "a model in the text form");
   memset(&a, 0, sizeof a);
   a.j.command = "advise";
   a.j.o.replay = &a.j.pool;

@@ -17,9 +17,6 @@ typedef struct advise_job {
   char budget[32]; /* --budget of the message */
 } advise_job;
 
-/* The command that gives the figures of a line, "" where it has no changes. */
-void advise_command_of(const advise_job *a, const vram_advice *v, const vram_advice_line *x,
-                       char *to, size_t cap);
 void advise_print(const advise_job *a, const vram_advice *v);
 /* Only the members: the object is the caller's. */
 void advise_json(const advise_job *a, const vram_advice *v);

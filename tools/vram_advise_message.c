@@ -14,46 +14,58 @@ enum {
 static const struct {
   int sources, causes;
   const char *text;
-} to_do[] = {
-    {OF_TORCH, 1 << VRAM_CAUSE_FRAGMENTATION,
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment (since 2.1;\n"
-     "  before: max_split_size_mb:128); vram estimate MODEL ... --alloc-conf shows\n"
-     "  what that changes, vram replay SNAPSHOT.pickle --alloc-conf of a recorded run"},
-    {OF_TORCH, 1 << VRAM_CAUSE_LIMIT,
-     "torch.cuda.set_per_process_memory_fraction() is the limit: raise it, or what\n"
-     "  sets it (a server's share of memory)"},
-    {OF_TORCH, 1 << VRAM_CAUSE_PRIVATE_POOLS,
-     "fewer CUDA graphs, or one pool for all: torch.cuda.graph(g, pool=pool);\n"
-     "  torch.compile without mode=\"reduce-overhead\"; fewer sizes that are captured"},
-    {OF_ALL & ~(OF_HOST | OF_MPS), 1 << VRAM_CAUSE_OTHER_PROCESSES,
-     "vram watch shows the processes on the device: end those that are left over, or\n"
-     "  take another device (CUDA_VISIBLE_DEVICES=1)"},
-    {OF_ALL & ~(OF_HOST | OF_MPS), 1 << VRAM_CAUSE_HAD_FREE,
-     "once more: if it happens again the driver has less than it says (Windows: other\n"
-     "  programs; a virtual machine: its limit), or the program limits itself, which\n"
-     "  PyTorch 2.1 does not tell (set_per_process_memory_fraction)"},
-    {OF_TORCH, 1 << VRAM_CAUSE_TOO_LARGE | 1 << VRAM_CAUSE_FULL | 1 << VRAM_CAUSE_UNKNOWN,
-     "vram advise MODEL --train OPTIMIZER --message FILE plays what would fit;\n"
-     "  vram fit MODEL --train OPTIMIZER --gpu NAME is the largest batch;\n"
-     "  one request that is that large: look at its shape first"},
-    {OF_MPS, OF_ALL,
-     "smaller batches: the memory is the machine's own;\n"
-     "  PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit, and may stop the machine"},
-    {OF_HOST, OF_ALL, "this is the host's memory: batches, workers of the loader, offloaded state"},
-    {OF_XLA, 1 << VRAM_CAUSE_FRAGMENTATION,
-     "XLA_PYTHON_CLIENT_ALLOCATOR=platform, or TF_GPU_ALLOCATOR=cuda_malloc_async"},
-    {OF_XLA, 1 << VRAM_CAUSE_LIMIT | 1 << VRAM_CAUSE_FULL | 1 << VRAM_CAUSE_UNKNOWN,
-     "XLA takes 75 % of the device at its start: XLA_PYTHON_CLIENT_MEM_FRACTION=.95,\n"
-     "  or XLA_PYTHON_CLIENT_PREALLOCATE=false where other processes need room"},
-    {OF_XLA, 1 << VRAM_CAUSE_TOO_LARGE | 1 << VRAM_CAUSE_FULL | 1 << VRAM_CAUSE_UNKNOWN,
-     "smaller batches, jax.checkpoint around layers, donate_argnums for what a step\n"
-     "  replaces"},
-    {OF_LLAMA, OF_ALL,
-     "vram fit FILE.gguf --gpu NAME is the longest context, --solve ngl the most layers\n"
-     "  on the device, --solve n-cpu-moe the fewest experts on the host"},
-    {1 << VRAM_MESSAGE_CUDA, OF_ALL,
-     "the message tells no figures: vram watch shows who has the device; a context\n"
-     "  alone takes some hundred MiB; vram run -- PROGRAM records what it allocates"}};
+  int leads_to_model; /* what a model beside the message does already */
+} to_do[] = {{OF_TORCH, 1 << VRAM_CAUSE_FRAGMENTATION,
+              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment (since 2.1;\n"
+              "  before: max_split_size_mb:128); vram estimate MODEL ... --alloc-conf shows\n"
+              "  what that changes, vram replay SNAPSHOT.pickle --alloc-conf of a recorded run",
+              0},
+             {OF_TORCH, 1 << VRAM_CAUSE_LIMIT,
+              "torch.cuda.set_per_process_memory_fraction() is the limit: raise it, or what\n"
+              "  sets it (a server's share of memory)",
+              0},
+             {OF_TORCH, 1 << VRAM_CAUSE_PRIVATE_POOLS,
+              "fewer CUDA graphs, or one pool for all: torch.cuda.graph(g, pool=pool);\n"
+              "  torch.compile without mode=\"reduce-overhead\"; fewer sizes that are captured",
+              0},
+             {OF_ALL & ~(OF_HOST | OF_MPS), 1 << VRAM_CAUSE_OTHER_PROCESSES,
+              "vram watch shows the processes on the device: end those that are left over, or\n"
+              "  take another device (CUDA_VISIBLE_DEVICES=1)",
+              0},
+             {OF_ALL & ~(OF_HOST | OF_MPS), 1 << VRAM_CAUSE_HAD_FREE,
+              "once more: if it happens again the driver has less than it says (Windows: other\n"
+              "  programs; a virtual machine: its limit), or the program limits itself, which\n"
+              "  PyTorch 2.1 does not tell (set_per_process_memory_fraction)",
+              0},
+             {OF_TORCH, 1 << VRAM_CAUSE_TOO_LARGE | 1 << VRAM_CAUSE_FULL | 1 << VRAM_CAUSE_UNKNOWN,
+              "vram advise MODEL --train OPTIMIZER --message FILE plays what would fit;\n"
+              "  vram fit MODEL --train OPTIMIZER --gpu NAME is the largest batch;\n"
+              "  one request that is that large: look at its shape first",
+              1},
+             {OF_MPS, OF_ALL,
+              "smaller batches: the memory is the machine's own;\n"
+              "  PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit, and may stop the machine",
+              0},
+             {OF_HOST, OF_ALL,
+              "this is the host's memory: batches, workers of the loader, offloaded state", 0},
+             {OF_XLA, 1 << VRAM_CAUSE_FRAGMENTATION,
+              "XLA_PYTHON_CLIENT_ALLOCATOR=platform, or TF_GPU_ALLOCATOR=cuda_malloc_async", 0},
+             {OF_XLA, 1 << VRAM_CAUSE_LIMIT | 1 << VRAM_CAUSE_FULL | 1 << VRAM_CAUSE_UNKNOWN,
+              "XLA takes 75 % of the device at its start: XLA_PYTHON_CLIENT_MEM_FRACTION=.95,\n"
+              "  or XLA_PYTHON_CLIENT_PREALLOCATE=false where other processes need room",
+              0},
+             {OF_XLA, 1 << VRAM_CAUSE_TOO_LARGE | 1 << VRAM_CAUSE_FULL | 1 << VRAM_CAUSE_UNKNOWN,
+              "smaller batches, jax.checkpoint around layers, donate_argnums for what a step\n"
+              "  replaces",
+              0},
+             {OF_LLAMA, OF_ALL,
+              "vram fit FILE.gguf --gpu NAME is the longest context, --solve ngl the most layers\n"
+              "  on the device, --solve n-cpu-moe the fewest experts on the host",
+              0},
+             {1 << VRAM_MESSAGE_CUDA, OF_ALL,
+              "the message tells no figures: vram watch shows who has the device; a context\n"
+              "  alone takes some hundred MiB; vram run -- PROGRAM records what it allocates",
+              0}};
 
 static void print_field(const vram_message *m, const char *text, vram_message_field f, int *any) {
   if (!(m->known >> f & 1u))
@@ -104,7 +116,8 @@ void message_print(const advise_job *a, const vram_message *m) {
   printf("\n");
   for (i = 0; i < sizeof to_do / sizeof *to_do; i++)
     if ((to_do[i].sources >> m->source & 1) &&
-        (to_do[i].causes & (1 << m->cause | (int)m->also)) != 0 && !(a->j.model && i == 5))
+        (to_do[i].causes & (1 << m->cause | (int)m->also)) != 0 &&
+        !(a->j.model && to_do[i].leads_to_model))
       printf("- %s\n", to_do[i].text);
 }
 

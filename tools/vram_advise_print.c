@@ -4,99 +4,133 @@
 /* ---- commands ---- */
 
 /* Does the list of words have this option? For dims: of the same name. */
-static int has_option(const char *words, const char *name, const char *value) {
+static int has_option(const char *all, const char *name, const char *value) {
   char text[MAX_NODE_NAME + 16];
   if (!strcmp(name, "--dim"))
     snprintf(text, sizeof text, " --dim %.*s=", (int)strcspn(value, "="), value);
   else
     snprintf(text, sizeof text, " %s ", name);
-  return strstr(words, text) != NULL;
+  return strstr(all, text) != NULL;
 }
 
 /* A word of the original command that a change takes the place of. What allocators are told adds
    up. */
 static int is_replaced(const vram_alternative *c, const char *name, const char *value) {
-  char words[sizeof c->options + 2];
-  snprintf(words, sizeof words, "%s ", c->options);
+  char all[sizeof c->options + 2];
+  snprintf(all, sizeof all, "%s ", c->options);
   return (c->without && !strcmp(name, c->without)) ||
-         (strcmp(name, "--alloc-conf") != 0 && has_option(words, name, value ? value : ""));
+         (strcmp(name, "--alloc-conf") != 0 && has_option(all, name, value ? value : ""));
 }
 
-static void put(char *to, size_t cap, const char *text) {
-  const size_t n = strlen(to);
-  snprintf(to + n, cap - n, "%s", text);
+/* A text that grows. */
+typedef struct words {
+  char *text;
+  size_t n, cap;
+} words;
+
+static void put_bytes(words *w, const char *text, size_t n) {
+  if (w->cap - w->n <= n) {
+    const size_t cap = 2 * (w->n + n) + 256;
+    w->text = (char *)realloc(w->text, cap);
+    w->cap = cap;
+    if (!w->text)
+      exit(cmd_no_memory());
+  }
+  memcpy(w->text + w->n, text, n);
+  w->n += n;
+  w->text[w->n] = 0;
 }
+
+static void put(words *w, const char *text) { put_bytes(w, text, strlen(text)); }
 
 /* As a shell takes it. */
-static void put_word(char *to, size_t cap, const char *word) {
+static void put_word(words *w, const char *word) {
   const int plain =
       *word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                   "0123456789_-./=,:+@%")];
-  put(to, cap, plain ? " " : " '");
-  for (; *word; word++) {
-    const char one[2] = {*word, 0};
-    put(to, cap, *word == '\'' ? "'\\''" : one);
-  }
-  put(to, cap, plain ? "" : "'");
+  put(w, plain ? " " : " '");
+  for (; *word; word++)
+    put_bytes(w, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+  put(w, plain ? "" : "'");
 }
 
-void advise_command_of(const advise_job *a, const vram_advice *v, const vram_advice_line *x,
-                       char *to, size_t cap) {
-  char rank[32];
+/* The words of a change, without --batch, of which the line itself knows what there is of it. */
+static int put_options(words *w, const char *options) {
+  const char *batch = strstr(options, " --batch "), *behind;
+  if (!batch)
+    return put(w, options), 0;
+  behind = batch + 9 + strcspn(batch + 9, " ");
+  put_bytes(w, options, (size_t)(batch - options));
+  put(w, behind);
+  return 1;
+}
+
+/* The command that gives the figures of a line. */
+static void put_command(words *w, const advise_job *a, const vram_advice *v,
+                        const vram_advice_line *x) {
+  char number[48];
   uint32_t i, k;
-  *to = 0;
-  put(to, cap, "vram estimate");
-  put_word(to, cap, a->j.model);
+  int batch = 0;
+  put(w, "vram estimate");
+  put_word(w, a->j.model);
   for (i = 0; i < a->nword; i++) {
     int gone = 0;
     for (k = 0; k < x->nchange && !gone; k++)
       gone = is_replaced(v->alternative + x->change[k], a->word[i], a->value[i]);
     if (gone)
       continue;
-    put_word(to, cap, a->word[i]);
+    put_word(w, a->word[i]);
     if (a->value[i])
-      put_word(to, cap, a->value[i]);
+      put_word(w, a->value[i]);
   }
   for (k = 0; k < x->nchange; k++)
-    put(to, cap, v->alternative[x->change[k]].options);
+    batch |= put_options(w, v->alternative[x->change[k]].options);
+  if (batch) {
+    snprintf(number, sizeof number, " --batch %" PRId64, x->batch);
+    put(w, number);
+  }
   if (x->rank && !a->j.spec) {
-    snprintf(rank, sizeof rank, " --rank %" PRIu32, x->rank);
-    put(to, cap, rank);
+    snprintf(number, sizeof number, " --rank %" PRIu32, x->rank);
+    put(w, number);
   }
 }
 
 /* ---- text ---- */
 
-static void names_of(const vram_advice *v, const vram_advice_line *x, char *to, size_t cap) {
+static void put_names(words *w, const vram_advice *v, const vram_advice_line *x) {
   uint32_t k;
-  *to = 0;
   for (k = 0; k < x->nchange; k++) {
-    put(to, cap, k ? " + " : "");
-    put(to, cap, v->alternative[x->change[k]].name);
+    put(w, k ? " + " : "");
+    put(w, v->alternative[x->change[k]].name);
     if (v->alternative[x->change[k]].effect == VRAM_EFFECT_TASK)
-      put(to, cap, v->alternative[x->change[k]].options);
+      put(w, v->alternative[x->change[k]].options);
   }
 }
 
-/* "33 % more operations, 1.2 GiB sent; rounding" */
-static void cost_of(const vram_advice *v, const vram_advice_line *x, char *to, size_t cap) {
+/* Of the whole step: backward has twice the operations of forward. */
+static double operations_of(const advise_job *a, const vram_advice_line *x) {
+  return (double)(x->flops - x->again) * (a->j.o.train ? 3 : 1) + (double)x->again;
+}
+
+/* "the same computation with fewer bits; +33.0 % operations of the step; 1.2 GiB sent a step" */
+static void put_cost(words *w, const advise_job *a, const vram_advice *v,
+                     const vram_advice_line *x) {
   const vram_advice_line *const now = &v->now;
   char text[96];
-  *to = 0;
-  put(to, cap, vram_effect_text(x->effect));
-  if (x->has_flops && now->has_flops && now->flops && x->flops != now->flops) {
-    const double part = 100.0 * ((double)x->flops - (double)now->flops) / (double)now->flops;
-    snprintf(text, sizeof text, "; %+.1f %% operations of the forward pass", part);
-    put(to, cap, part < 0.05 && part > -0.05 ? "" : text);
+  put(w, vram_effect_text(x->effect));
+  if (now->flops && x->flops != now->flops) {
+    const double all = operations_of(a, now), part = 100 * (operations_of(a, x) - all) / all;
+    snprintf(text, sizeof text, "; %+.1f %% operations of the step", part);
+    put(w, part < 0.05 && part > -0.05 ? "" : text);
   }
   if (x->sent > now->sent) {
     snprintf(text, sizeof text, "; %s sent a step", cmd_human(x->sent - now->sent));
-    put(to, cap, text);
+    put(w, text);
   }
   if (x->report.pinned_bytes > now->report.pinned_bytes) {
     snprintf(text, sizeof text, "; %s of host memory",
              cmd_human(x->report.pinned_bytes - now->report.pinned_bytes));
-    put(to, cap, text);
+    put(w, text);
   }
 }
 
@@ -119,29 +153,42 @@ static void print_saved(const vram_advice *v, const vram_advice_line *x) {
     printf("; cached memory goes back %" PRIu64 " time%s", x->report.num_alloc_retries,
            x->report.num_alloc_retries == 1 ? "" : "s");
   printf("\n");
-  if (x->batch)
-    printf("    largest batch %" PRId64 ", now %" PRId64 "\n", x->batch, v->now.batch);
+  if (x->largest)
+    printf("    largest batch %" PRId64 ", now %" PRId64 "\n", x->largest, v->now.largest);
 }
 
 static void print_line(const advise_job *a, const vram_advice *v, uint32_t number,
                        const vram_advice_line *x) {
-  char text[1024];
+  words w[3] = {{NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
   uint32_t k;
-  names_of(v, x, text, sizeof text);
-  printf("%s%2" PRIu32 "%s %s%s%s\n", cmd_bold, number, x->is_pareto ? "*" : " ", text, cmd_plain,
+  put_names(w, v, x);
+  put_cost(w + 1, a, v, x);
+  put_command(w + 2, a, v, x);
+  printf("%s%2" PRIu32 "%s %s%s%s\n", cmd_bold, number, x->is_pareto ? "*" : " ", w[0].text,
+         cmd_plain,
          !a->j.has_budget ? ""
          : x->fits        ? "  fits"
                           : "  does not fit");
   print_saved(v, x);
-  cost_of(v, x, text, sizeof text);
-  printf("    %s\n", text);
+  printf("    %s\n", w[1].text);
   for (k = 0; k < x->nchange; k++)
     if (strcmp(v->alternative[x->change[k]].cost, "nothing") != 0)
       printf("    %s: %s\n", v->alternative[x->change[k]].name, v->alternative[x->change[k]].cost);
-  advise_command_of(a, v, x, text, sizeof text);
-  printf("    $ %s\n", text);
+  printf("    $ %s\n", w[2].text);
   for (k = 0; k < x->nchange; k++)
     print_lines(v->alternative[x->change[k]].torch, "      ");
+  for (k = 0; k < 3; k++)
+    free(w[k].text);
+}
+
+/* Do changes of the same name and reason stand before it? */
+static int is_said(const vram_advice *v, uint32_t i) {
+  const vram_alternative *c = v->alternative + i;
+  uint32_t k = 0;
+  while (k < i && (strcmp(v->alternative[k].name, c->name) != 0 ||
+                   strcmp(v->alternative[k].why_not, c->why_not) != 0))
+    k++;
+  return k < i && c->effect != VRAM_EFFECT_TASK;
 }
 
 /* With --top all each; else what cannot be played, and how many do not apply. */
@@ -149,10 +196,12 @@ static void print_others(const advise_job *a, const vram_advice *v) {
   uint32_t i, n = 0;
   for (i = 0; i < v->nalternative; i++) {
     const vram_alternative *c = v->alternative + i;
-    const int shown = *c->why_not && (!a->j.top || !strncmp(c->why_not, "not played", 10));
+    const int shown =
+        *c->why_not && (!a->j.top || !strncmp(c->why_not, "not played", 10)) && !is_said(v, i);
     if (shown)
-      printf("  %-24s %s\n", c->name, c->why_not);
-    n += *c->why_not && !shown;
+      printf("  %-24s %s%s%s\n", c->name, c->effect == VRAM_EFFECT_TASK ? c->options + 1 : "",
+             c->effect == VRAM_EFFECT_TASK ? ": " : "", c->why_not);
+    n += *c->why_not && !shown && a->j.top;
   }
   if (n)
     printf("  %" PRIu32 " others do not apply here; --top all says why\n", n);
@@ -173,32 +222,53 @@ static void print_head(const advise_job *a, const vram_advice *v) {
                         : ": does not fit");
 }
 
+static int is_shown(const advise_job *a, const vram_advice *v, const vram_advice_line *x,
+                    uint32_t fits) {
+  return !a->j.top || (x->is_pareto && (v->now.fits || !fits || x->fits));
+}
+
 /* Without --top all what nothing beats, and where something fits nothing that does not. */
 void advise_print(const advise_job *a, const vram_advice *v) {
   const job *j = &a->j;
   const int searched = j->has_budget && !v->now.fits;
-  uint32_t i, n = 0, fits = 0;
+  uint32_t i, n = 0, fits = 0, shown = 0, trifles = 0, most;
   for (i = 0; i < v->nline; i++)
     fits += v->line[i].fits != 0;
+  for (i = 0; i < v->nline; i++) {
+    shown += (uint32_t)is_shown(a, v, v->line + i, fits);
+    trifles += v->line[i].is_trifle != 0;
+  }
+  most = j->top && shown > (uint32_t)j->top ? (uint32_t)j->top : shown;
   print_head(a, v);
   if (searched && !fits)
-    printf("nothing %sfits; nearest:\n", v->stopped || v->left ? "that was tried " : "");
-  else if (searched)
-    printf("%" PRIu32 " way%s to fit, the cheapest first:\n", fits, fits == 1 ? "" : "s");
+    printf("nothing %sfits; nearest:\n",
+           v->stopped || v->left || v->skipped ? "that was tried " : "");
+  else if (searched) {
+    printf("%" PRIu32 " way%s to fit%s, the cheapest first:\n", fits, fits == 1 ? "" : "s",
+           v->stopped || v->left || v->skipped ? " found" : "");
+  } else if (shown)
+    printf("what saves, for its cost, the most first (* nothing beats it):\n");
   else
-    printf("%s\n", !v->nline      ? "nothing saves anything"
-                   : v->now.batch ? "what saves, and how far the batch then grows:"
-                                  : "what saves, the cheapest first:");
-  for (i = 0; i < v->nline; i++)
-    if (!j->top ||
-        (v->line[i].is_pareto && n < (uint32_t)j->top && (!searched || !fits || v->line[i].fits)))
+    printf("nothing saves %s\n", trifles ? "a hundredth" : "anything");
+  for (i = 0; i < v->nline && n < most; i++)
+    if (is_shown(a, v, v->line + i, fits))
       print_line(a, v, ++n, v->line + i);
   printf("\n%" PRIu32 " steps played", v->played);
   if (v->left)
-    printf(", %" PRIu32 " combinations left (--tries)", v->left);
-  if (v->now.batch)
-    printf("; the largest batch as it is: %" PRId64, v->now.batch);
-  printf("%s\n", v->stopped ? "; stopped: there may be better ones" : "");
+    printf("; %" PRIu32 " not: --tries", v->left);
+  if (v->now.largest)
+    printf("; the largest batch as it is: %" PRId64, v->now.largest);
+  if (v->skipped)
+    printf("; %" PRIu32 " not that look far from the budget, or take long to plan", v->skipped);
+  printf("%s\n", v->stopped              ? "; stopped: there may be better ones"
+                 : v->left || v->skipped ? ": there may be better ones"
+                                         : "");
+  if (searched && most < fits)
+    printf("  %" PRIu32 " of %" PRIu32 " ways are shown%s; --top all shows them all\n", most, fits,
+           most < shown ? "" : ", which nothing beats");
+  if (trifles && j->top)
+    printf("  %" PRIu32 " save%s less than a hundredth; --top all shows them\n", trifles,
+           trifles == 1 ? "s" : "");
   print_others(a, v);
 }
 
@@ -217,24 +287,22 @@ static void json_step(const advise_job *a, const vram_advice_line *x) {
          ",\"pinned_bytes\":%" PRIu64,
          r->peak_requested_bytes, r->peak_allocated_bytes.expected, r->device_bytes.expected,
          r->num_alloc_retries, r->pinned_bytes);
-  if (x->has_flops)
-    printf(",\"forward_flops\":%" PRIu64 ",\"recomputed_flops\":%" PRIu64, x->flops, x->again);
-  else
-    printf(",\"forward_flops\":null,\"recomputed_flops\":null");
+  printf(",\"forward_flops\":%" PRIu64 ",\"recomputed_flops\":%" PRIu64, x->flops, x->again);
   printf(",\"sent_bytes\":%" PRIu64 ",\"largest_batch\":", x->sent);
-  if (x->batch)
-    printf("%" PRId64, x->batch);
+  if (x->largest)
+    printf("%" PRId64, x->largest);
   else
     printf("null");
 }
 
 static void json_line(const advise_job *a, const vram_advice *v, const vram_advice_line *x) {
-  char text[1024];
+  words w = {NULL, 0, 0};
   uint32_t k;
   printf("{");
   json_step(a, x);
-  printf(",\"effect\":\"%s\",\"pareto\":%s,\"changes\":[", vram_effect_name(x->effect),
-         x->is_pareto ? "true" : "false");
+  printf(",\"effect\":\"%s\",\"pareto\":%s,\"trifle\":%s,\"changes\":[",
+         vram_effect_name(x->effect), x->is_pareto ? "true" : "false",
+         x->is_trifle ? "true" : "false");
   for (k = 0; k < x->nchange; k++) {
     const vram_alternative *c = v->alternative + x->change[k];
     printf("%s{\"name\":", k ? "," : "");
@@ -246,10 +314,11 @@ static void json_line(const advise_job *a, const vram_advice *v, const vram_advi
     json_text("torch", c->torch);
     printf("}");
   }
-  advise_command_of(a, v, x, text, sizeof text);
+  put_command(&w, a, v, x);
   printf("]");
-  json_text("command", text);
+  json_text("command", w.text);
   printf("}");
+  free(w.text);
 }
 
 void advise_json(const advise_job *a, const vram_advice *v) {
@@ -277,9 +346,11 @@ void advise_json(const advise_job *a, const vram_advice *v) {
     if (*v->alternative[i].why_not) {
       printf("%s{\"name\":", n++ ? "," : "");
       cmd_json_text(stdout, v->alternative[i].name);
+      if (*v->alternative[i].options)
+        json_text("options", v->alternative[i].options + 1);
       json_text("why", v->alternative[i].why_not);
       printf("}");
     }
-  printf("],\"played\":%" PRIu32 ",\"left\":%" PRIu32 ",\"stopped\":%s", v->played, v->left,
-         v->stopped ? "true" : "false");
+  printf("],\"played\":%" PRIu32 ",\"left\":%" PRIu32 ",\"skipped\":%" PRIu32 ",\"stopped\":%s",
+         v->played, v->left, v->skipped, v->stopped ? "true" : "false");
 }

@@ -195,6 +195,17 @@ static void print_figures(const bfc_play *p) {
   printf("%-16s %12s %12s\n\n", "largest free", "", cmd_human(p->largest_free));
 }
 
+/* What the log says of the peak beside what was played; 0: it says nothing. */
+static void print_peak(uint64_t recorded, uint64_t played) {
+  char number[32];
+  if (recorded && recorded == played)
+    printf("as recorded: the peak of bytes in use\n");
+  else if (recorded)
+    printf("recorded peak of bytes in use: %s, %s bytes %s\n", cmd_human(recorded),
+           cmd_grouped(recorded > played ? recorded - played : played - recorded, number),
+           recorded > played ? "more" : "less");
+}
+
 static void print_text(const bfc_play *p, int preallocate) {
   const trace *const t = p->t;
   char at[400], number[32];
@@ -214,6 +225,7 @@ static void print_text(const bfc_play *p, int preallocate) {
            cmd_grouped(p->other_regions, number), p->other_regions == 1 ? "" : "s");
   else if (p->regions)
     printf("as recorded: all regions\n");
+  print_peak(t->recorded_peak, p->stats.peak_bytes_in_use);
   if (p->placed && !p->elsewhere)
     printf("as recorded: the address of every block\n");
   else if (p->placed)
@@ -252,6 +264,8 @@ static void print_json(const bfc_job *j, const bfc_play *p, int preallocate) {
     printf(",\"peak_%s\":%" PRIu32 ",\"peak_node\":", trace_unit(t), n->line);
     cmd_json_text(stdout, t->text[n->node]);
   }
+  if (t->recorded_peak)
+    printf(",\"recorded_peak_bytes_in_use\":%" PRIu64, t->recorded_peak);
   if (p->placed || p->regions)
     printf(",\"as_recorded\":{\"regions\":%s,\"blocks\":%" PRIu64 ",\"elsewhere\":%" PRIu64 "}",
            p->other_regions ? "false" : "true", p->placed, p->elsewhere);

@@ -78,6 +78,8 @@ typedef const char *const cmd_text[];
 extern cmd_text help_main, help_estimate, help_fit, help_plan, help_advise, help_arena, help_emit,
     help_replay, help_diff, help_run, help_watch, help_list, help_convert, help_parallel;
 void cmd_help(const char *const *help, FILE *to);
+/* Where to go on from a verdict: for who sits before a terminal. */
+void cmd_way(const char *text);
 
 /* ---- errors: one line on standard error; they return the exit status ---- */
 

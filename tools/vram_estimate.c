@@ -513,6 +513,11 @@ static void print_summary(const job *j, const vram_graph *g, const vram_report *
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, fits ? "fits" : "DOES NOT FIT", cmd_plain,
            cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && !fits)
+    cmd_way(j->spec      ? "(vram fit --parallel auto --devices N: which way would fit)"
+            : j->o.train ? "(vram advise, with the same words: what to change; vram fit: "
+                           "the largest batch)"
+                         : "(vram fit, with the same words: what would fit)");
   if (j->has_budget && fits && r->num_alloc_retries)
     printf("only just: in the run's first steps all that is cached goes back to the device %" PRIu64
            " time%s\n(slow; with more room it would reserve more)\n",
@@ -619,16 +624,24 @@ static int by_bytes(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
-                      const vram_report *r) {
-  uint32_t n = 0, i;
-  vram_live *list;
+int estimate_live(const job *j, const loaded *l, const vram_report *r, vram_live **list,
+                  uint32_t *count) {
+  uint32_t room = 4 * l->g.nnode + 64; /* enough for most: the step is played once */
+  for (;;) {
+    *list = (vram_live *)malloc((size_t)room * sizeof **list);
+    if (!*list)
+      return cmd_no_memory();
+    vram_step_live(&l->g, &j->o, l->scratch, l->bytes, r, *list, room, count);
+    if (*count <= room)
+      return FITS;
+    free(*list);
+    room = *count;
+  }
+}
+
+static void print_live(vram_live *list, uint32_t n) {
   char name[MAX_NODE_NAME];
-  vram_step_live(g, &j->o, scratch, bytes, r, NULL, 0, &n);
-  list = (vram_live *)malloc(((size_t)n + 1) * sizeof *list);
-  if (!list)
-    return cmd_no_memory();
-  vram_step_live(g, &j->o, scratch, bytes, r, list, n, &n);
+  uint32_t i;
   qsort(list, n, sizeof *list, by_bytes);
   printf("\n%slive at the peak: %" PRIu32 " tensors, the largest%s\n", cmd_bold, n, cmd_plain);
   for (i = 0; i < n && i < 20; i++) {
@@ -636,8 +649,6 @@ static int print_live(const job *j, const vram_graph *g, void *scratch, uint64_t
     printf("  %11s  %-12s %s\n", cmd_human(list[i].bytes), vram_category_name(list[i].category),
            name);
   }
-  free(list);
-  return FITS;
 }
 
 /* --events; not FITS: message printed. */
@@ -679,18 +690,19 @@ static int check_outputs(const job *j, int *taken) {
 }
 
 /* Every file that was asked for; not FITS: message printed. */
-static int write_files(const job *j, const loaded *l, const vram_report *r, int fits) {
+static int write_files(const job *j, const loaded *l, const vram_report *r, int fits,
+                       const vram_live *live, uint32_t nlive) {
   int status = j->events ? write_events(j, l) : FITS;
   if (!status && (j->svg || j->html))
-    status = scene_write_all(j, &l->g, l->scratch, l->bytes, r, fits);
+    status = scene_write_all(j, &l->g, l->scratch, l->bytes, r, fits, live, nlive);
   if (!status && (j->snapshot || j->trace))
     status = film_write_all(j, &l->g, l->scratch, l->bytes);
   return status;
 }
 
 /* Standard output. */
-static int show(const job *j, const loaded *l, const vram_report *r, int fits, int taken) {
-  int status = fits ? FITS : TOO_LARGE;
+static int show(const job *j, const loaded *l, const vram_report *r, int fits, int taken,
+                vram_live *live, uint32_t nlive) {
   if (j->json)
     print_json(j, &l->g, r, fits);
   else if (j->csv)
@@ -703,10 +715,10 @@ static int show(const job *j, const loaded *l, const vram_report *r, int fits, i
       print_terms(r);
     if (j->explain)
       print_explain(j, r);
-    if (j->live && print_live(j, &l->g, l->scratch, l->bytes, r))
-      status = OTHER;
+    if (j->live)
+      print_live(live, nlive);
   }
-  return status;
+  return fits ? FITS : TOO_LARGE;
 }
 
 int estimate_command(int argc, char **argv) {
@@ -716,6 +728,8 @@ int estimate_command(int argc, char **argv) {
   int i, taken, fits, status;
   size_t len = 0;
   char *text = NULL;
+  vram_live *live = NULL;
+  uint32_t nlive = 0;
   const char *model = model_argument(help_estimate, argc, argv);
   for (i = 0; i < argc; i++)
     if (!strcmp(argv[i], "--embedded"))
@@ -758,12 +772,16 @@ int estimate_command(int argc, char **argv) {
     status = model_step(&l, &j.o, &r);
   if (!status) {
     fits = !j.has_budget || r.fits;
-    status = write_files(&j, &l, &r, fits);
+    if (j.live || j.svg || j.html)
+      status = estimate_live(&j, &l, &r, &live, &nlive);
     if (!status)
-      status = show(&j, &l, &r, fits, taken);
+      status = write_files(&j, &l, &r, fits, live, nlive);
+    if (!status)
+      status = show(&j, &l, &r, fits, taken, live, nlive);
   }
   if (j.automatic)
     vram_step_plan_free(&j.planned, &model_allocator);
+  free(live);
   free(j.o.nodes);
   model_unload(&l);
   return status;

@@ -16,19 +16,23 @@ void layer_shape(const vram_dims *d, char *to, size_t cap);
 typedef struct scene { /* what a picture shows */
   vram_timeline timeline;
   void *columns;
-  vram_live *live;
+  const vram_live *live; /* at the peak */
   uint32_t nlive;
   void *scratch;
   char title[VRAM_MAX_NAME + 1], subtitle[400];
   vram_svg_options options;
 } scene;
 
+/* What lives at the peak, in the order of the graph: the caller frees *list, also where this is not
+   FITS: message printed. */
+int estimate_live(const job *j, const loaded *l, const vram_report *r, vram_live **list,
+                  uint32_t *count);
 /* The page of --html; not 0: it was not written. */
 int scene_write_html(FILE *f, const job *j, const vram_graph *g, const scene *s,
                      const vram_report *r, int fits);
 /* --svg and --html; not FITS: message printed. */
 int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
-                    const vram_report *r, int fits);
+                    const vram_report *r, int fits, const vram_live *live, uint32_t nlive);
 /* --snapshot and --trace; not FITS: message printed. */
 int film_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes);
 

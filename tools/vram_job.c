@@ -461,8 +461,11 @@ static void bad_solve(const char *v) {
       cmd_bad("nothing to solve for in a graph", v, expected);
       return;
     }
-  snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
-           best ? own : "");
+  if (!best && *v && strspn(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == strlen(v)) /* a dim's name */
+    snprintf(expected, sizeof expected, "dim:%.40s? %s", v, own);
+  else
+    snprintf(expected, sizeof expected, "%s%s%s", best ? best : own, best ? "? " : "",
+             best ? own : "");
   cmd_bad("nothing to solve for", v, expected);
 }
 

@@ -42,6 +42,8 @@ static const file_kind kind_tokenizer = {"a tokenizer, without a network",
 static const file_kind kind_json = {"a file in JSON, but no configuration of a model",
                                     "a config.json with a key model_type", NULL};
 static const file_kind kind_table = {"a table", "vram arena, vram plan or vram replay of it", NULL};
+static const file_kind kind_log = {"a log of a program that found no memory",
+                                   "why it did not: vram advise --message ", ""};
 static const file_kind kind_utf16 = {"a text in UTF-16", "UTF-8: iconv -f UTF-16 -t UTF-8 ", ""};
 static const file_kind kind_utf32 = {"a text in UTF-32", "UTF-8: iconv -f UTF-32 -t UTF-8 ", ""};
 static const file_kind kind_zip = {"an archive", "what is in it: unzip ", ""};
@@ -155,6 +157,11 @@ static int is_checkpoint(const char *path) {
   return strstr(path, ".data-0") || ends_in(path, ".index") || ends_in(path, ".meta");
 }
 
+static int is_log(const char *path) {
+  return ends_in(path, ".log") || ends_in(path, ".txt") || ends_in(path, ".out") ||
+         ends_in(path, ".err");
+}
+
 /* The head of a file, and its tail, where a zip archive lists what it holds; NULL: it may be read
    as text. */
 static const file_kind *kind_of(const char *path, const char *head, size_t n, const char *tail,
@@ -251,12 +258,15 @@ static int refuse_file(const char *path, const char *command) {
   if (!f)
     return FITS; /* who reads it says why */
   n = fread(head, 1, sizeof head, f);
-  if (begins(head, n, "PK\3\4"))
+  if (begins(head, n, "PK\3\4") || is_log(path))
     tail = (char *)malloc(TAIL);
   if (tail && (!fseek(f, -(long)TAIL, SEEK_END) || !fseek(f, 0, SEEK_SET)))
     ntail = fread(tail, 1, TAIL, f);
   fclose(f);
   k = kind_of(path, head, n, tail, ntail);
+  if (!k && ntail && is_log(path) && cmd_in(command, "estimate fit plan advise emit convert") &&
+      holds(tail, ntail, "ut of memory"))
+    k = &kind_log;
   free(tail);
   if (!k && !takes_traces && !n && !ends_in(path, ".csv"))
     k = &kind_empty;

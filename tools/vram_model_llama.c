@@ -145,6 +145,8 @@ void model_llama_print(const file_job *j, const vram_llama_report *r) {
            : is_sure(j, r)      ? "fits"
                                 : "may fit",
            cmd_plain, r->ndevice > 1 ? "devices" : "a device", model_devices(j));
+  if (j->nbudget && !model_fits(j, r, 0) && !strcmp(j->command, "estimate"))
+    cmd_way("(vram fit, with the same words: the longest context, or how many layers)");
 }
 
 /* ---- JSON ---- */

@@ -41,6 +41,7 @@ const char *cmd_name_at(const char *what, uint32_t i) {
 enum {
   WORD = 64,   /* letters that count */
   NEAREST = 4, /* names that are equally near and all said */
+  LIST = 320,  /* of so many, and what is said beside them */
   SLIPPED = 8, /* a letter that was lost, doubled, or exchanged with the next one */
   CHANGED = 9  /* for another one: "gps" is gpus, not ops */
 };
@@ -133,7 +134,7 @@ const char *cmd_nearest_of(const char *list, const char *name) {
 }
 
 const char *cmd_nearest(const char *what, const char *name) {
-  static char text[4 * WORD];
+  static char text[LIST];
   const char *best = cmd_nearest_name(what, name), *known;
   const size_t least = best ? distance(name, best) : 0;
   size_t at = 0;
@@ -142,7 +143,7 @@ const char *cmd_nearest(const char *what, const char *name) {
   for (i = 0; best && n <= NEAREST && (known = cmd_name_at(what, i)) != NULL; i++)
     if (distance(name, known) == least && ++n <= NEAREST)
       at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", n > 1 ? ", " : "", known);
-  if (n > NEAREST || (best && at >= 3 * WORD)) /* rtx060: one of three; resnet: of more */
+  if (n > NEAREST) /* rtx060: one of three; resnet: of more */
     snprintf(text, sizeof text, "%s", best);
   else if (!n)
     snprintf(text, sizeof text, "one of");
@@ -218,7 +219,7 @@ static const char *called_elsewhere(const char *a) {
 
 /* What the options of a help begin with the word (--c), behind the list of `n` in `best`. */
 static uint32_t options_with(const char *const *help, const char *word, const char *without,
-                             uint32_t n, char best[2 * WORD]) {
+                             uint32_t n, char best[LIST]) {
   for (; help && *help; help++) {
     const char *at = *help;
     cmd_option o;
@@ -228,8 +229,8 @@ static uint32_t options_with(const char *const *help, const char *word, const ch
       snprintf(known, sizeof known, "%.*s", (int)o.name_len, o.name);
       if (strncmp(known, word, strlen(word)) != 0 || cmd_in(known, without) || strstr(best, known))
         continue;
-      if (++n <= NEAREST)
-        snprintf(best + len, 2 * WORD - len, "%s%s", n > 1 ? ", " : "", known);
+      if (++n <= NEAREST + 1)
+        snprintf(best + len, LIST - len, "%s%s", n > 1 ? ", " : "", n > NEAREST ? "..." : known);
     }
   }
   return n;
@@ -238,7 +239,7 @@ static uint32_t options_with(const char *const *help, const char *word, const ch
 int cmd_unknown_option(const char *a, const char *name, const char *const *also,
                        const char *without) {
   const cmd_entry *c = cmd_table;
-  char word[WORD], best[2 * WORD] = "", expected[4 * WORD];
+  char word[WORD], best[LIST] = "", expected[2 * LIST];
   const char *const *part;
   const char *elsewhere;
   size_t least;
@@ -275,8 +276,7 @@ int cmd_unknown_option(const char *a, const char *name, const char *const *also,
   }
   if (!*best && strlen(word) > 2) {
     n = options_with(c->help, word, without, 0, best);
-    if (options_with(also, word, without, n, best) > NEAREST)
-      strcpy(best + strlen(best), ", ...");
+    options_with(also, word, without, n, best);
   }
   snprintf(expected, sizeof expected, "%s%svram %s -h", best, *best ? "? " : "", name);
   return cmd_bad("unknown option", a, expected), 0;

@@ -219,6 +219,8 @@ static void print_ranks(const job *j, const rank_table *t) {
   if (j->has_budget)
     printf("\n%s%s%s a budget of %s%s%s\n", cmd_bold, full->fits ? "fits" : "DOES NOT FIT",
            cmd_plain, cmd_human(j->budget), j->gpu ? ", " : "", j->gpu ? j->gpu : "");
+  if (j->has_budget && !full->fits)
+    cmd_way("(vram fit --parallel auto --devices N: which way would fit)");
 }
 
 static void json_ranks(job *j, const rank_table *t) {
@@ -270,6 +272,8 @@ static int check_ranks(const job *j) {
 /* --html: the page of the fullest rank, whose step is played once more. */
 static int write_page(job *j, const char *text, size_t len, rank_table *t) {
   const rank_row *full = t->row + t->fullest;
+  vram_live *live = NULL;
+  uint32_t nlive = 0;
   vram_report r;
   int status;
   status = ranks_ways(j, text, len, t);
@@ -281,7 +285,10 @@ static int write_page(job *j, const char *text, size_t len, rank_table *t) {
   }
   j->ranks = t;
   if (!status)
-    status = scene_write_all(j, &t->l.g, t->l.scratch, t->l.bytes, &r, full->fits);
+    status = estimate_live(j, &t->l, &r, &live, &nlive);
+  if (!status)
+    status = scene_write_all(j, &t->l.g, t->l.scratch, t->l.bytes, &r, full->fits, live, nlive);
+  free(live);
   free(j->o.nodes);
   j->o.nodes = NULL;
   return status;

@@ -5,26 +5,24 @@ enum { COLUMNS = 1024 };
 
 static void scene_end(scene *s) {
   free(s->columns);
-  free(s->live);
   free(s->scratch);
 }
 
-/* Plays the step once more for its events, and for what lives at its peak. */
+/* Plays the step once more for its events. */
 static int scene_begin(scene *s, const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
-                       const vram_report *r) {
+                       const vram_report *r, const vram_live *live, uint32_t nlive) {
   const uint64_t columns = vram_timeline_bytes(COLUMNS);
   vram_step_options o = j->o;
   vram_report again;
   uint32_t d;
   size_t n;
   memset(s, 0, sizeof *s);
-  vram_step_live(g, &o, scratch, bytes, r, NULL, 0, &s->nlive);
   s->columns = malloc((size_t)columns);
-  s->live = (vram_live *)malloc(((size_t)s->nlive + 1) * sizeof *s->live);
-  s->scratch = malloc((size_t)vram_svg_bytes(s->nlive));
-  if (!s->columns || !s->live || !s->scratch)
+  s->scratch = malloc((size_t)vram_svg_bytes(nlive));
+  if (!s->columns || !s->scratch)
     return cmd_no_memory();
-  vram_step_live(g, &o, scratch, bytes, r, s->live, s->nlive, &s->nlive);
+  s->live = live;
+  s->nlive = nlive;
   vram_timeline_init(&s->timeline, s->columns, columns, r->before_category_bytes);
   o.replay = NULL;
   o.event = vram_timeline_add;
@@ -60,9 +58,9 @@ static int write_svg(FILE *f, const scene *s, const vram_report *r) {
 }
 
 int scene_write_all(const job *j, const vram_graph *g, void *scratch, uint64_t bytes,
-                    const vram_report *r, int fits) {
+                    const vram_report *r, int fits, const vram_live *live, uint32_t nlive) {
   scene s;
-  int k, status = scene_begin(&s, j, g, scratch, bytes, r);
+  int k, status = scene_begin(&s, j, g, scratch, bytes, r, live, nlive);
   for (k = 0; k < 2 && !status; k++) {
     const char *path = k ? j->html : j->svg;
     cmd_output out;

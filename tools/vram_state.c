@@ -15,7 +15,6 @@ typedef struct state_table {
 typedef struct state {
   const trace *t;
   uint64_t bytes, count;
-  uint64_t pool, free_bytes, largest_free, chunks; /* where the recording says what is free */
   state_table table[3];
 } state;
 
@@ -71,11 +70,33 @@ static void print_table(const state *s, const state_table *table, uint32_t top) 
     printf("%s... and %lu more (--top 0)%s\n", cmd_dim, (unsigned long)(table->n - i), cmd_plain);
 }
 
-static void print_text(const state *s, uint32_t top) {
+/* What a dump says of its regions, and of the request for which there was no place. */
+static void print_free(const trace *t) {
+  char number[32];
+  size_t i;
+  printf("\npool of %s: free %s", cmd_human(t->pool_bytes), cmd_human(t->free_bytes));
+  printf(" in %s chunks, the largest of %s\n", cmd_grouped(t->free_chunks, number),
+         cmd_human(t->largest_free));
+  for (i = 0; i < t->n; i++)
+    if (t->event[i].kind == FAILED && t->event[i].action == VRAM_ACTION_ALLOC) {
+      printf("%sNO PLACE%s for %s", cmd_bold, cmd_plain, cmd_human(t->event[i].bytes));
+      printf("%s%s: %s\n", t->note[i].node ? ", asked for by " : "", t->text[t->note[i].node],
+             t->event[i].bytes <= t->largest_free ? "though a free chunk holds it"
+             : t->event[i].bytes <= t->free_bytes ? "what is free lies in pieces"
+                                                  : "more than is free");
+    }
+}
+
+static void print_text(state *s, uint32_t top) {
   char number[32];
   int i;
   printf("%s%s%s  what is alive: %s in %s allocations\n", cmd_bold, s->t->path, cmd_plain,
          cmd_human(s->bytes), cmd_grouped(s->count, number));
+  if (s->t->is_dump) {
+    print_free(s->t);
+    if (!s->t->has_nodes)
+      s->table[CALLERS].title = "size";
+  }
   for (i = 0; i < TABLES; i++)
     if (s->table[i].n > 1 || (s->table[i].n && s->table[i].row->name))
       print_table(s, s->table + i, top);
@@ -87,6 +108,13 @@ static void print_json(const state *s) {
   printf("{\"trace\":");
   cmd_json_text(stdout, s->t->path);
   printf(",\"state\":true,\"bytes\":%" PRIu64 ",\"count\":%" PRIu64, s->bytes, s->count);
+  if (s->t->is_dump)
+    printf(",\"pool_bytes\":%" PRIu64 ",\"free_bytes\":%" PRIu64 ",\"free_chunks\":%" PRIu64
+           ",\"largest_free_block_bytes\":%" PRIu64,
+           s->t->pool_bytes, s->t->free_bytes, s->t->free_chunks, s->t->largest_free);
+  for (i = 0; s->t->is_dump && i < s->t->n; i++)
+    if (s->t->event[i].kind == FAILED)
+      printf(",\"no_place_for\":%" PRIu64, s->t->event[i].bytes);
   for (k = 0; k < TABLES; k++) {
     printf(",\"%s\":[", s->table[k].key);
     for (i = 0; i < s->table[k].n; i++) {

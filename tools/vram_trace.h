@@ -37,6 +37,7 @@ typedef struct trace {
   uint64_t ignored;         /* lines with other actions */
   uint64_t unmatched;       /* frees of what was never allocated */
   uint64_t host_bytes;      /* of XLA: in the host's memory, no events */
+  uint64_t recorded_peak;   /* of bytes in use, as the BFC allocator's log says; 0: it does not */
   uint64_t reserved_at_end; /* of a snapshot: its segments */
   uint64_t steps;           /* of looking into values */
   size_t ncalls;            /* alloc, free, empty_cache */
@@ -44,8 +45,10 @@ typedef struct trace {
   int has_entries; /* of JSON, but no snapshot */
   int is_state;    /* what is alive, in no order: nothing is freed */
   int is_profile;  /* lines are samples */
-  int is_bfc;      /* of a program that has the BFC allocator, not PyTorch's */
-  char conf[400];  /* allocator options that a snapshot names; "": none */
+  int is_dump;     /* what the BFC allocator printed: its regions, and what is free in them */
+  uint64_t pool_bytes, free_bytes, largest_free, free_chunks; /* of a dump */
+  int is_bfc;     /* of a program that has the BFC allocator, not PyTorch's */
+  char conf[400]; /* allocator options that a snapshot names; "": none */
   int status;
 } trace;
 

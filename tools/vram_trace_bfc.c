@@ -2,7 +2,7 @@
    TF_CPP_VMODULE=bfc_allocator=3 or 4. At 4 a free has its address. At 3 it has only its size: then
    of the blocks of this size that one is freed whose place is taken again first, which is the only
    one that can be where all others of the size are still needed. */
-#include "vram_trace.h"
+#include "vram_bfc_log.h"
 
 typedef enum bfc_said { BFC_ALLOC, BFC_FREE, BFC_REGION } bfc_said;
 
@@ -30,62 +30,15 @@ typedef struct bfc_log {
   uint32_t n, cap, nplace, place_cap;
 } bfc_log;
 
-static const char in_file[] = "bfc_allocator.cc:", debug[] = "[mem-debug] ";
-
-typedef struct cursor {
-  const char *s, *end;
-} cursor;
-
-static int take(cursor *c, const char *what) {
-  const size_t n = strlen(what);
-  if ((size_t)(c->end - c->s) < n || memcmp(c->s, what, n) != 0)
-    return 0;
-  c->s += n;
-  return 1;
-}
-
-/* A name up to a space or a comma */
-static size_t take_name(cursor *c, const char **name) {
-  *name = c->s;
-  while (c->s < c->end && *c->s != ' ' && *c->s != ',')
-    c->s++;
-  return (size_t)(c->s - *name);
-}
-
-/* decimal, 0x..., (nil); 0: neither */
-static int take_number(cursor *c, uint64_t *to) {
-  if (take(c, "(nil)"))
-    return *to = 0, 1;
-  return cmd_digits(&c->s, c->end, take(c, "0x") ? 16 : 10, (uint64_t)INT64_MAX, to);
-}
-
-/* What follows "bfc_allocator.cc:NNN] " in the next line that has it; 0: there is none. */
-static int next_said(const char **at, const char *end, uint32_t *line, cursor *c) {
-  while (*at < end) {
-    const char *to = (const char *)memchr(*at, '\n', (size_t)(end - *at)), *s;
-    const char *const from = *at;
-    to = to ? to : end;
-    *at = to < end ? to + 1 : end;
-    ++*line;
-    for (s = from; s + sizeof in_file <= to; s++) {
-      uint64_t where;
-      if (*s != *in_file || memcmp(s, in_file, sizeof in_file - 1) != 0)
-        continue;
-      c->s = s + sizeof in_file - 1;
-      c->end = to - (to > s && to[-1] == '\r');
-      if (take_number(c, &where) && take(c, "] "))
-        return 1;
-    }
-  }
-  return 0;
-}
+static const char debug[] = "[mem-debug] ";
 
 /* "AllocateRaw NAME  BYTES ADDRESS", of what was allocated */
 static int is_alloc(cursor *c, const char **name, size_t *len, uint64_t *bytes, uint64_t *address) {
-  if (!take(c, "AllocateRaw "))
+  if (!bfc_take(c, "AllocateRaw "))
     return 0;
-  *len = take_name(c, name);
-  return take(c, "  ") && take_number(c, bytes) && take(c, " ") && take_number(c, address);
+  *len = bfc_take_name(c, name);
+  return bfc_take(c, "  ") && bfc_take_number(c, 10, bytes) && bfc_take(c, " ") &&
+         bfc_take_number(c, 10, address);
 }
 
 /* The allocator whose log it is, and whether its frees have addresses. */
@@ -95,12 +48,12 @@ static int find_allocator(bfc_log *b, const char *text, size_t len, int64_t devi
   uint32_t line = 0;
   cursor c;
   snprintf(wanted, sizeof wanted, "GPU_%d_bfc", (int)device);
-  while (next_said(&at, text + len, &line, &c)) {
+  while (bfc_next(&at, text + len, &line, &c)) {
     const char *name;
     size_t n;
     uint64_t bytes, address;
-    if (take(&c, debug)) {
-      b->has_addresses |= take(&c, "DeallocateRaw,");
+    if (bfc_take(&c, debug)) {
+      b->has_addresses |= bfc_take(&c, "DeallocateRaw,");
       continue;
     }
     if (!is_alloc(&c, &name, &n, &bytes, &address))
@@ -111,6 +64,8 @@ static int find_allocator(bfc_log *b, const char *text, size_t len, int64_t devi
   }
   if (b->len)
     return FITS;
+  if (trace_read_bfc_dump(b->t, text, len, device) != CMD_ABSENT)
+    return CMD_ABSENT; /* of lines to read */
   return trace_bad(b->t, 1,
                    device < 0 ? "a log without an allocation: TF_CPP_VMODULE=bfc_allocator=3 or 4 "
                                 "writes them"
@@ -146,7 +101,7 @@ static int read_lines(bfc_log *b, const char *text, size_t len) {
   size_t n;
   uint64_t bytes, address;
   cursor c;
-  while (!b->t->status && next_said(&at, text + len, &line, &c)) {
+  while (!b->t->status && bfc_next(&at, text + len, &line, &c)) {
     cursor again = c;
     if (is_alloc(&again, &name, &n, &bytes, &address)) {
       if (is_own(b, name, n))
@@ -154,7 +109,7 @@ static int read_lines(bfc_log *b, const char *text, size_t len) {
       continue;
     }
     again = c;
-    if (take(&again, "Extending allocation by ")) {
+    if (bfc_take(&again, "Extending allocation by ")) {
       const char *s = again.end;
       while (s > again.s && s[-1] != ' ')
         s--;
@@ -162,19 +117,26 @@ static int read_lines(bfc_log *b, const char *text, size_t len) {
       grows = is_own(b, s, n && again.end[-1] == '.' ? n - 1 : n);
       continue;
     }
-    if (take(&again, "Allocated memory at ")) {
+    if (bfc_take(&again, "New Peak memory usage of ")) {
+      if (bfc_take_number(&again, 10, &bytes) && bfc_take(&again, " bytes for ") &&
+          is_own(b, again.s, (size_t)(again.end - again.s)) && bytes > b->t->recorded_peak)
+        b->t->recorded_peak = bytes;
+      continue;
+    }
+    if (bfc_take(&again, "Allocated memory at ")) {
       uint64_t to;
-      if (grows && take_number(&again, &address) && take(&again, " to ") &&
-          take_number(&again, &to) && to > address)
+      if (grows && bfc_take_number(&again, 10, &address) && bfc_take(&again, " to ") &&
+          bfc_take_number(&again, 10, &to) && to > address)
         log_add(b, BFC_REGION, line, to - address, address);
       continue;
     }
     /* of 0 bytes: a null pointer, which nothing was allocated for */
-    if (take(&again, b->has_addresses ? "[mem-debug] DeallocateRaw," : "DeallocateRaw ")) {
-      n = take_name(&again, &name);
+    if (bfc_take(&again, b->has_addresses ? "[mem-debug] DeallocateRaw," : "DeallocateRaw ")) {
+      n = bfc_take_name(&again, &name);
       address = 0;
-      if (is_own(b, name, n) && again.s++ < again.end && take_number(&again, &bytes) && bytes &&
-          (!b->has_addresses || (take(&again, ",") && take_number(&again, &address))))
+      if (is_own(b, name, n) && again.s++ < again.end && bfc_take_number(&again, 10, &bytes) &&
+          bytes &&
+          (!b->has_addresses || (bfc_take(&again, ",") && bfc_take_number(&again, 10, &address))))
         log_add(b, BFC_FREE, line, bytes, address);
     }
   }

@@ -10,9 +10,9 @@ enum {
   VRAM__OF_IMPL,
   VRAM__OF_HOOKS,
   VRAM__OF_BATCH,
+  VRAM__OF_DEVICES,
   VRAM__OF_CHECKPOINTS,
   VRAM__OF_PRECISION,
-  VRAM__OF_DEVICES,
   VRAM__OF_OPTIMIZER,
   VRAM__OF_ADAPTERS,
   VRAM__OF_ATTENTION,
@@ -20,8 +20,7 @@ enum {
   VRAM__OF_SIZES
 };
 
-typedef const char *(vram__change_apply)(const vram__advised_now *now, vram__advised *x,
-                                         int64_t arg, vram_alternative *c);
+enum { VRAM__DEVICES_MORE = 16 };
 
 static void vram__change_word(vram_alternative *c, const char *text) {
   uint32_t n = vram__text_len(c->options);
@@ -40,6 +39,21 @@ static void vram__change_torch(vram_alternative *c, const char *before, int64_t 
   vram__text_puts(c->torch, sizeof c->torch, &n, before);
   vram__text_puti(c->torch, sizeof c->torch, &n, v);
   vram__text_puts(c->torch, sizeof c->torch, &n, behind);
+}
+
+/* In front of the lines of the row. */
+static void vram__change_line_before(vram_alternative *c, const char *line) {
+  char rest[sizeof c->torch];
+  uint32_t n = 0;
+  vram__memory_copy(rest, c->torch, sizeof rest);
+  vram__text_puts(c->torch, sizeof c->torch, &n, line);
+  vram__text_puts(c->torch, sizeof c->torch, &n, rest);
+}
+
+static void vram__change_lines(vram_alternative *c, const char *lines) {
+  uint32_t n = 0;
+  c->torch[0] = 0;
+  vram__text_puts(c->torch, sizeof c->torch, &n, lines);
 }
 
 static const char vram__not_training[] = "nothing is trained";
@@ -152,11 +166,12 @@ static const char *vram__change_impl(const vram__advised_now *now, vram__advised
                                      vram_alternative *c) {
   const vram_optim_impl impl = (vram_optim_impl)arg;
   vram_optimizer_info info;
-  (void)now;
   if (!x->step.train)
     return vram__not_training;
   if (x->step.optimizer_in_backward)
     return "the optimizer runs in backward";
+  if (x->step.optimizer != now->o->step.step.optimizer)
+    return "the other optimizer runs as it does";
   if (!vram_optimizer_get_info(x->step.optimizer, &info) || !info.step[arg])
     return "the optimizer does not run so";
   if (x->step.optim_impl == impl)
@@ -211,11 +226,30 @@ static void vram__advised_set(const vram__advised_now *now, vram__advised *x, ui
   x->set[i].value = value;
 }
 
+VRAM__FN int64_t vram__advised_batch(const vram__advised_now *now, const vram__advised *x) {
+  uint32_t i = 0;
+  if (!now->g->ndim)
+    return 0;
+  while (i < x->nset && x->set[i].name &&
+         !vram__text_is(now->g->dim[0].name, now->g->dim[0].len, x->set[i].name))
+    i++;
+  return i < x->nset ? x->set[i].value : now->g->dim[0].value;
+}
+
+/* Where batch norm is, a smaller batch at once is another computation. */
+static void vram__change_smaller_batch(const vram__advised_now *now, const vram__advised *x,
+                                       vram_alternative *c) {
+  if (!now->has_batch_norm || !x->step.train)
+    return;
+  c->effect = VRAM_EFFECT_TRAINING;
+  c->cost = "batch norm sees a part of the batch: other statistics";
+}
+
 /* The batch in parts, one after the other. Without training there is nothing to add up. */
 static const char *vram__change_batch(const vram__advised_now *now, vram__advised *x, int64_t arg,
                                       vram_alternative *c) {
   const int64_t parts = x->step.accumulate > 1 ? (int64_t)x->step.accumulate : 1;
-  const int64_t batch = now->g->ndim ? now->g->dim[0].value : 0;
+  const int64_t batch = vram__advised_batch(now, x);
   if (!now->g->ndim)
     return "the text has no dim for the batch";
   if (x->step.parallel && x->step.parallel->is_pipeline)
@@ -231,12 +265,13 @@ static const char *vram__change_batch(const vram__advised_now *now, vram__advise
     x->parts = (uint32_t)arg;
   if (c) {
     vram__change_number(c, " --batch ", batch / arg);
+    vram__change_torch(c, "for part in batch.split(len(batch) // ", arg, "):\n");
     if (x->step.train) {
       vram__change_number(c, " --accumulate ", parts * arg);
-      vram__change_torch(c, "for part in batch.split(", batch / arg, "):\n    (loss_of(part) / ");
-      vram__change_torch(c, "", parts * arg, ").backward()\noptimizer.step()");
+      vram__change_torch(c, "    (loss_of(part) / ", parts * arg, ").backward()\noptimizer.step()");
+      vram__change_smaller_batch(now, x, c);
     } else
-      vram__change_torch(c, "for part in batch.split(", batch / arg, "):\n    model(part)");
+      vram__change_torch(c, "    model(part)  # ", arg, " times");
   }
   return NULL;
 }
@@ -269,6 +304,8 @@ static const char *vram__change_checkpoint(const vram__advised_now *now, vram__a
     x->nodes = "layers";
     x->step.by_keyword = 1;
   }
+  if (c && now->has_batch_norm)
+    c->cost = "operations, as shown; running averages of batch norm are moved twice";
   if (c)
     vram__change_word(c, arg ? " --checkpoint auto" : " --checkpoint layers");
   return NULL;
@@ -285,6 +322,15 @@ static const char *vram__change_amp(const vram__advised_now *now, vram__advised 
   if (x->quant)
     return "weights are quantised";
   x->step.amp = (vram_dtype)arg;
+  if (c && !x->step.train) {
+    vram__change_lines(c, arg == VRAM_BF16
+                              ? "with torch.no_grad(), torch.autocast(\"cuda\", torch.bfloat16):\n"
+                                "    y = model(x)"
+                              : "with torch.no_grad(), torch.autocast(\"cuda\", torch.float16):\n"
+                                "    y = model(x)");
+    c->cost = arg == VRAM_BF16 ? "8 bits of mantissa in matrix products; weights stay fp32"
+                               : "11 bits of mantissa, a small range; weights stay fp32";
+  }
   if (c)
     vram__change_word(c, arg == VRAM_BF16 ? " --amp bf16" : " --amp fp16");
   return NULL;
@@ -300,76 +346,174 @@ static const char *vram__change_dtype(const vram__advised_now *now, vram__advise
     return vram__not_training;
   x->step.dtype = VRAM_BF16;
   x->step.master_weights = (int)arg;
+  if (c && !x->step.train)
+    c->cost = "8 bits of mantissa";
   if (c)
     vram__change_word(c, arg ? " --dtype bf16 --master-weights" : " --dtype bf16");
   return NULL;
 }
 
+/* It would turn checkpoints on by itself. */
+#define VRAM__TORCH_KBIT                                                                           \
+  "\nmodel = peft.prepare_model_for_kbit_training(model,\n"                                        \
+  "    use_gradient_checkpointing=False)  # or as it is now"
+
+static const char vram__torch_kbit[] = VRAM__TORCH_KBIT;
+
 static const char *vram__change_quant(const vram__advised_now *now, vram__advised *x, int64_t arg,
                                       vram_alternative *c) {
   (void)now;
-  if (x->step.train)
+  if (x->step.train && !x->lora)
     return "quantised weights do not learn: adapters do";
   if (x->quant)
     return "weights are quantised already";
   x->quant = arg ? "nf4" : "int8";
   if (c)
     vram__change_word(c, arg ? " --quant nf4" : " --quant int8");
+  if (c && x->step.train) {
+    uint32_t n = vram__text_len(c->torch);
+    vram__text_puts(c->torch, sizeof c->torch, &n, vram__torch_kbit);
+    vram__text_puts(c->torch, sizeof c->torch, &n, "\n# then get_peft_model, as before");
+  }
   return NULL;
 }
 
 /* ---- other devices ---- */
 
+/* How a step is divided among devices. */
+static const struct {
+  const char *spec, *more;
+  int is_batch; /* each has a batch of its own */
+} vram__devices[] = {{"ddp=", "", 1},
+                     {"zero1=", "", 1},
+                     {"fsdp2=", "", 1},
+                     {"fsdp2=", ",cpu_offload=1", 1},
+                     {"ds2=", ",offload_optimizer=cpu", 1},
+                     {"tp=", "", 0},
+                     {"pp=", "", 0}};
+
+/* arg: a row of vram__devices; with VRAM__DEVICES_MORE each rank has the batch of now. */
 static const char *vram__change_devices(const vram__advised_now *now, vram__advised *x, int64_t arg,
                                         vram_alternative *c) {
-  static const char *const name[] = {"zero1", "fsdp2", "fsdp2", "ds2"};
-  static const char *const more[] = {"", "", ",cpu_offload=1", ",offload_optimizer=cpu"};
   const uint32_t ranks = now->o->devices ? now->o->devices : 1;
+  const int is_more = arg >= VRAM__DEVICES_MORE;
+  const uint32_t way = (uint32_t)(is_more ? arg - VRAM__DEVICES_MORE : arg);
+  const int64_t batch = vram__advised_batch(now, x);
   char spec[64];
   uint32_t n = 0;
   vram_error err;
   if (!x->step.train)
-    return vram__not_training;
+    return "of training: --parallel divides no inference here";
   if (now->o->step.step.parallel)
     return "it runs on many devices already";
   if (ranks < 2)
-    return arg < 2 ? "there is one device: --devices N" : "of one device: not played";
-  vram__text_puts(spec, sizeof spec, &n, name[arg]);
-  vram__text_puts(spec, sizeof spec, &n, "=");
+    return *vram__devices[way].more ? "of one device: not played"
+                                    : "there is one device: --devices N";
+  if (vram__devices[way].is_batch && !is_more) {
+    if (!batch || batch % (int64_t)ranks)
+      return batch ? "the batch does not divide among the devices"
+                   : "the text has no dim for the batch";
+    vram__advised_set(now, x, 0, batch / (int64_t)ranks);
+  }
+  if (!vram__devices[way].is_batch && x->step.accumulate > 1 && vram__devices[way].spec[0] == 'p')
+    return "a pipeline has micro-batches of its own: microbatches=";
+  vram__text_puts(spec, sizeof spec, &n, vram__devices[way].spec);
   vram__text_putu(spec, sizeof spec, &n, ranks);
-  vram__text_puts(spec, sizeof spec, &n, more[arg]);
+  vram__text_puts(spec, sizeof spec, &n, vram__devices[way].more);
   if (vram_parallel_parse(spec, &x->parallel, &err))
     return "this library cannot read it";
   x->step.parallel = &x->parallel;
   if (c) {
     vram__change_word(c, " --parallel ");
     vram__change_word(c, spec);
+    if (is_more)
+      vram__change_line_before(c, "# each device has a batch as large as now: N times in all\n");
+    else if (vram__devices[way].is_batch) {
+      vram__change_number(c, " --batch ", batch / (int64_t)ranks);
+      vram__change_line_before(c, "# each device has its part of the batch\n");
+      vram__change_smaller_batch(now, x, c);
+    }
   }
   return NULL;
 }
 
 /* ---- another training ---- */
 
-static const char *vram__change_optimizer(const vram__advised_now *now, vram__advised *x,
-                                          int64_t arg, vram_alternative *c) {
-  const vram_optimizer old = now->o->step.step.optimizer, to = (vram_optimizer)arg;
-  const int is_adam = old == VRAM_OPTIM_adam || old == VRAM_OPTIM_adamw;
+/* What becomes of an implementation that was asked for: the new optimizer may have none. */
+static const char *vram__change_optimizer_to(const vram__advised_now *now, vram__advised *x,
+                                             vram_optimizer to, vram_alternative *c) {
+  const vram_step_options *const was = &now->o->step.step;
   vram_optimizer_info info;
-  if (!x->step.train)
-    return vram__not_training;
-  if (old == to)
-    return "it is the optimizer already";
-  if ((to == VRAM_OPTIM_adamw_8bit || to == VRAM_OPTIM_paged_adamw_8bit) && !is_adam)
-    return "its state in 8 bits is of Adam and AdamW";
-  if (to == VRAM_OPTIM_lion_8bit && old != VRAM_OPTIM_lion && !is_adam)
-    return "it takes the place of Adam, AdamW and Lion";
+  if (!vram_optimizer_get_info((uint32_t)to, &info))
+    return "this library does not have it";
   x->step.optimizer = to;
   x->step.weight_decay = 0;
-  if (c && vram_optimizer_get_info((uint32_t)to, &info)) {
+  if (x->step.optim_impl != was->optim_impl)
+    return "the other optimizer runs as it does";
+  if (x->step.optim_impl) {
+    x->step.optim_impl = VRAM_OPTIM_IMPL_DEFAULT;
+    if (c)
+      c->without = "--optim-impl";
+  }
+  if (c) {
     vram__change_word(c, " --train ");
     vram__change_word(c, info.name);
   }
   return NULL;
+}
+
+static const char *vram__change_optimizer(const vram__advised_now *now, vram__advised *x,
+                                          int64_t arg, vram_alternative *c) {
+  const vram_optimizer old = now->o->step.step.optimizer, to = (vram_optimizer)arg;
+  if (!x->step.train)
+    return vram__not_training;
+  if (old == to)
+    return "it is the optimizer already";
+  if (to == VRAM_OPTIM_lion_8bit && old != VRAM_OPTIM_adam && old != VRAM_OPTIM_adamw)
+    return old == VRAM_OPTIM_lion ? "its own state in 8 bits is another change"
+                                  : "it takes the place of Adam and AdamW";
+  return vram__change_optimizer_to(now, x, to, c);
+}
+
+/* The same optimizer with its state in 8 bits (bitsandbytes.optim). */
+static const char *vram__change_bits(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                     vram_alternative *c) {
+  static const struct {
+    vram_optimizer old, to[2]; /* [1]: paged; as [0]: there is none */
+    const char *name[2];
+  } kin[] = {{VRAM_OPTIM_adam,
+              {VRAM_OPTIM_adam_8bit, VRAM_OPTIM_paged_adam_8bit},
+              {"Adam8bit", "PagedAdam8bit"}},
+             {VRAM_OPTIM_adamw,
+              {VRAM_OPTIM_adamw_8bit, VRAM_OPTIM_paged_adamw_8bit},
+              {"AdamW8bit", "PagedAdamW8bit"}},
+             {VRAM_OPTIM_lion,
+              {VRAM_OPTIM_lion_8bit, VRAM_OPTIM_paged_lion_8bit},
+              {"Lion8bit", "PagedLion8bit"}},
+             {VRAM_OPTIM_sgd_momentum,
+              {VRAM_OPTIM_sgd_momentum_8bit, VRAM_OPTIM_sgd_momentum_8bit},
+              {"SGD8bit", NULL}},
+             {VRAM_OPTIM_rmsprop,
+              {VRAM_OPTIM_rmsprop_8bit, VRAM_OPTIM_rmsprop_8bit},
+              {"RMSprop8bit", NULL}},
+             {VRAM_OPTIM_adagrad,
+              {VRAM_OPTIM_adagrad_8bit, VRAM_OPTIM_adagrad_8bit},
+              {"Adagrad8bit", NULL}}};
+  const uint32_t count = sizeof kin / sizeof *kin;
+  uint32_t i = 0, n;
+  if (!x->step.train)
+    return vram__not_training;
+  while (i < count && kin[i].old != now->o->step.step.optimizer)
+    i++;
+  if (i == count || !kin[i].name[arg])
+    return "there is none of this optimizer";
+  if (c) {
+    n = vram__text_len(c->torch);
+    vram__text_puts(c->torch, sizeof c->torch, &n, "optimizer = bitsandbytes.optim.");
+    vram__text_puts(c->torch, sizeof c->torch, &n, kin[i].name[arg]);
+    vram__text_puts(c->torch, sizeof c->torch, &n, "(model.parameters())  # with your settings");
+  }
+  return vram__change_optimizer_to(now, x, kin[i].to[arg], c);
 }
 
 static const char *vram__change_lora(const vram__advised_now *now, vram__advised *x, int64_t arg,
@@ -377,16 +521,12 @@ static const char *vram__change_lora(const vram__advised_now *now, vram__advised
   (void)now;
   if (!x->step.train)
     return vram__not_training;
-  if (x->lora && (!arg || x->quant))
-    return "adapters are there already";
-  if (arg && (x->step.amp || x->step.dtype) && x->quant)
-    return "weights are quantised already";
-  x->quant = arg ? "nf4" : x->quant;
+  if (x->lora || x->quant)
+    return x->lora ? "adapters are there already" : "weights are quantised already";
+  x->lora = "r=16";
+  x->quant = arg ? "nf4" : NULL;
   if (c)
-    vram__change_word(c, x->lora ? "" : " --lora r=16");
-  x->lora = x->lora ? x->lora : "r=16";
-  if (c && arg)
-    vram__change_word(c, " --quant nf4");
+    vram__change_word(c, arg ? " --lora r=16 --quant nf4" : " --lora r=16");
   return NULL;
 }
 
@@ -429,16 +569,18 @@ static const char *vram__change_half(const vram__advised_now *now, vram__advised
                                      vram_alternative *c) {
   const uint32_t dim = (uint32_t)arg;
   const int64_t value = now->g->dim[dim].value;
-  if (value < 2 || value % 2)
-    return "it does not divide by two";
-  vram__advised_set(now, x, dim, value / 2);
   if (c) {
     uint32_t n = vram__text_len(c->options);
     vram__text_puts(c->options, sizeof c->options, &n, " --dim ");
     vram__text_put(c->options, sizeof c->options, &n, now->g->dim[dim].name, now->g->dim[dim].len);
     vram__text_puts(c->options, sizeof c->options, &n, "=");
     vram__text_puti(c->options, sizeof c->options, &n, value / 2);
-    n = 0;
+  }
+  if (value < 2 || value % 2)
+    return "it does not divide by two";
+  vram__advised_set(now, x, dim, value / 2);
+  if (c) {
+    uint32_t n = 0;
     vram__text_puts(c->torch, sizeof c->torch, &n, "# inputs with ");
     vram__text_put(c->torch, sizeof c->torch, &n, now->g->dim[dim].name, now->g->dim[dim].len);
     vram__text_puts(c->torch, sizeof c->torch, &n, " = ");
@@ -465,6 +607,21 @@ static const char vram__torch_amp16[] = "scaler = torch.amp.GradScaler()\n"
                                         "    loss = loss_of(model(x))\n"
                                         "scaler.scale(loss).backward()\n"
                                         "scaler.step(optimizer); scaler.update()";
+static const char vram__torch_zero1[] =
+    "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
+    "model = torch.nn.parallel.DistributedDataParallel(model)\n"
+    "optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)  # yours";
+static const char vram__torch_fsdp2[] = "from torch.distributed.fsdp import fully_shard\n"
+                                        "for layer in model.layers: fully_shard(layer)\n"
+                                        "fully_shard(model)";
+
+/* peft's own targets are the query and the value of some models. */
+#define VRAM__TORCH_LORA                                                                           \
+  "lora = peft.LoraConfig(r=16, target_modules=\"all-linear\")  # own modules: their names\n"      \
+  "model = peft.get_peft_model(model, lora)"
+#define VRAM__TORCH_LOAD                                                                           \
+  "model = AutoModelForCausalLM.from_pretrained(NAME,  # as you load it\n"                         \
+  "    quantization_config=BitsAndBytesConfig("
 
 #define VRAM__ROWS(name, effect, group, arg, apply, cost, torch)                                   \
   { name, VRAM_EFFECT_##effect, VRAM__OF_##group, arg, vram__change_##apply, cost, torch }
@@ -495,37 +652,44 @@ static const vram__change_row vram__change_rows[] = {
     VRAM__ROWS("optimizer in backward", SAME, HOOKS, 0, hooks,
       "no clipping, no accumulation; kernels for each parameter", NULL),
     VRAM__ROWS("batch in 2 parts", SAME, BATCH, 2, batch,
-      "smaller kernels; batch norm sees a part", NULL),
+      "smaller kernels", NULL),
     VRAM__ROWS("batch in 4 parts", SAME, BATCH, 4, batch,
-      "smaller kernels; batch norm sees a part", NULL),
+      "smaller kernels", NULL),
     VRAM__ROWS("batch in 8 parts", SAME, BATCH, 8, batch,
-      "smaller kernels; batch norm sees a part", NULL),
+      "smaller kernels", NULL),
     VRAM__ROWS("batch in 16 parts", SAME, BATCH, 16, batch,
-      "smaller kernels; batch norm sees a part", NULL),
+      "smaller kernels", NULL),
     VRAM__ROWS("batch in 32 parts", SAME, BATCH, 32, batch,
-      "smaller kernels; batch norm sees a part", NULL),
+      "smaller kernels", NULL),
     VRAM__ROWS("checkpointed layers", SAME, CHECKPOINTS, 0, checkpoint, "operations, as shown",
       "model.gradient_checkpointing_enable()  # transformers\n"
       "# else, around each layer:\n"
       "x = torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=False)"),
     VRAM__ROWS("planned checkpoints", SAME, CHECKPOINTS, 1, checkpoint, "operations, as shown",
       "# vram plan shows the calls, tools/checkpoint_torch.py makes them"),
-    VRAM__ROWS("optimizer's shards", SAME, DEVICES, 0, devices, "bytes sent, as shown",
-      "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
-      "model = DistributedDataParallel(model)\n"
-      "optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW)"),
-    VRAM__ROWS("fully sharded", SAME, DEVICES, 1, devices, "bytes sent, as shown",
-      "from torch.distributed.fsdp import fully_shard\n"
-      "for layer in model.layers: fully_shard(layer)\n"
-      "fully_shard(model)"),
-    VRAM__ROWS("fully sharded, offloaded", SAME, DEVICES, 2, devices,
+    VRAM__ROWS("data parallel", SAME, DEVICES, 0, devices, "bytes sent, as shown",
+      "model = torch.nn.parallel.DistributedDataParallel(model)"),
+    VRAM__ROWS("optimizer's shards", SAME, DEVICES, 1, devices, "bytes sent, as shown",
+      vram__torch_zero1),
+    VRAM__ROWS("optimizer's shards, N times the batch", TRAINING, DEVICES, VRAM__DEVICES_MORE + 1, devices,
+      "bytes sent, as shown; a larger batch: find its learning rate", vram__torch_zero1),
+    VRAM__ROWS("fully sharded", SAME, DEVICES, 2, devices, "bytes sent, as shown", vram__torch_fsdp2),
+    VRAM__ROWS("fully sharded, N times the batch", TRAINING, DEVICES, VRAM__DEVICES_MORE + 2, devices,
+      "bytes sent, as shown; a larger batch: find its learning rate", vram__torch_fsdp2),
+    VRAM__ROWS("fully sharded, offloaded", SAME, DEVICES, 3, devices,
       "bytes sent, as shown; parameters cross the bus, the optimizer runs on the host",
       "from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard\n"
       "for layer in model.layers: fully_shard(layer, offload_policy=CPUOffloadPolicy())\n"
       "fully_shard(model, offload_policy=CPUOffloadPolicy())"),
-    VRAM__ROWS("ZeRO-Offload", SAME, DEVICES, 3, devices,
+    VRAM__ROWS("ZeRO-Offload", SAME, DEVICES, 4, devices,
       "bytes sent, as shown; gradients cross the bus, the optimizer runs on the host",
       "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}"),
+    VRAM__ROWS("tensor parallel", SAME, DEVICES, 5, devices,
+      "bytes sent in each layer, as shown: devices in one machine",
+      "# torch.distributed.tensor.parallel.parallelize_module(model, mesh, plan)"),
+    VRAM__ROWS("pipeline", SAME, DEVICES, 6, devices,
+      "stages wait for one another, the more the fewer micro-batches (microbatches=)",
+      "# torch.distributed.pipelining: pipeline(), then ScheduleGPipe"),
     VRAM__ROWS("autocast bf16", ROUNDING, PRECISION, VRAM_BF16, amp,
       "8 bits of mantissa in matrix products; weights stay fp32", vram__torch_amp),
     VRAM__ROWS("autocast fp16", ROUNDING, PRECISION, VRAM_F16, amp,
@@ -533,20 +697,22 @@ static const vram__change_row vram__change_rows[] = {
     VRAM__ROWS("bf16, fp32 master weights", ROUNDING, PRECISION, 1, dtype,
       "8 bits of mantissa; the optimizer works in fp32",
       "model = model.to(torch.bfloat16)\n"
-      "master = [p.detach().float() for p in model.parameters()]  # for the optimizer"),
+      "master = [p.detach().float() for p in model.parameters()]  # the optimizer's\n"
+      "loss.backward()\n"
+      "for m, p in zip(master, model.parameters()): m.grad = p.grad.float()\n"
+      "optimizer.step()\n"
+      "for m, p in zip(master, model.parameters()): p.data.copy_(m)"),
     VRAM__ROWS("bf16 weights", ROUNDING, PRECISION, 0, dtype,
       "8 bits of mantissa, of weights and the optimizer's state, too",
       "model = model.to(torch.bfloat16)"),
     VRAM__ROWS("weights in 8 bits", ROUNDING, ADAPTERS, 0, quant, "8 bits of linear weights",
-      "BitsAndBytesConfig(load_in_8bit=True)  # transformers"),
+      VRAM__TORCH_LOAD "load_in_8bit=True))"),
     VRAM__ROWS("weights in 4 bits", ROUNDING, ADAPTERS, 1, quant, "4 bits of linear weights",
-      "BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\")  # transformers"),
-    VRAM__ROWS("AdamW, 8 bits", ROUNDING, OPTIMIZER, VRAM_OPTIM_adamw_8bit, optimizer,
-      "8 bits of the optimizer's state",
-      "optimizer = bitsandbytes.optim.AdamW8bit(model.parameters())"),
-    VRAM__ROWS("AdamW, 8 bits, paged", ROUNDING, OPTIMIZER, VRAM_OPTIM_paged_adamw_8bit, optimizer,
-      "8 bits of the optimizer's state, which may move to the host",
-      "optimizer = bitsandbytes.optim.PagedAdamW8bit(model.parameters())"),
+      VRAM__TORCH_LOAD "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\"))"),
+    VRAM__ROWS("optimizer in 8 bits", ROUNDING, OPTIMIZER, 0, bits,
+      "8 bits of the optimizer's state", NULL),
+    VRAM__ROWS("optimizer in 8 bits, paged", ROUNDING, OPTIMIZER, 1, bits,
+      "8 bits of the optimizer's state, which may move to the host", NULL),
     VRAM__ROWS("Adafactor", TRAINING, OPTIMIZER, VRAM_OPTIM_adafactor, optimizer,
       "another optimizer: find its learning rate",
       "optimizer = torch.optim.Adafactor(model.parameters())"),
@@ -560,12 +726,11 @@ static const vram__change_row vram__change_rows[] = {
       "another optimizer: find its learning rate",
       "optimizer = torch.optim.SGD(model.parameters(), lr=lr)"),
     VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 learn, nothing else",
-      "model = peft.get_peft_model(model, peft.LoraConfig(r=16))"),
+      VRAM__TORCH_LORA),
     VRAM__ROWS("QLoRA", TRAINING, ADAPTERS, 1, lora,
       "adapters of rank 16 learn, nothing else; 4 bits of linear weights",
-      "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\")\n"
-      "model = peft.prepare_model_for_kbit_training(model)\n"
-      "model = peft.get_peft_model(model, peft.LoraConfig(r=16))"),
+      VRAM__TORCH_LOAD "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\"))" VRAM__TORCH_KBIT
+      "\n" VRAM__TORCH_LORA),
     VRAM__ROWS("half of the layers frozen", TRAINING, ADAPTERS, 0, freeze,
       "the first layers stay as they are", NULL),
     VRAM__ROWS("all layers frozen", TRAINING, ADAPTERS, 1, freeze,
@@ -582,6 +747,16 @@ static const vram__change_row vram__change_rows[] = {
 
 static const vram__change_row vram__change_dim_row =
     VRAM__ROWS("half the size", TASK, SIZES, 0, half, "smaller inputs", NULL);
+
+VRAM__FN int vram__change_is_parts(const vram__change_row *row) {
+  return row->group == VRAM__OF_BATCH;
+}
+
+VRAM__FN int vram__change_has_floor(const vram__change_row *row) {
+  return row->effect == VRAM_EFFECT_TASK || row->group == VRAM__OF_HOOKS ||
+         row->group == VRAM__OF_DEVICES || row->group == VRAM__OF_PRECISION ||
+         row->group == VRAM__OF_OPTIMIZER || row->group == VRAM__OF_ADAPTERS;
+}
 
 enum { VRAM__CHANGE_ROWS = sizeof vram__change_rows / sizeof *vram__change_rows };
 

@@ -222,7 +222,7 @@ static void vram__message_processes(const vram__message_text *t, vram_message *m
       vram__message_set(m, VRAM_MESSAGE_PROCESS, bytes, within);
     else {
       sum = vram__sum_or_overflow(sum, bytes);
-      off += within;
+      off = vram__sum_or_overflow(off, within);
     }
   }
   if (found)
@@ -376,9 +376,10 @@ static uint32_t vram__message_causes(const vram_message *m) {
       vram__sum_or_overflow(held, asked) >
           most - (m->within[VRAM_MESSAGE_ALLOWED] < most ? m->within[VRAM_MESSAGE_ALLOWED] : 0))
     found |= 1u << VRAM_CAUSE_LIMIT;
-  if (idle >= asked && (pools > idle || idle - pools >= asked))
+  if (asked && vram__message_knows(m, VRAM_MESSAGE_UNALLOCATED) && idle >= asked &&
+      (pools > idle || idle - pools >= asked))
     found |= 1u << VRAM_CAUSE_FRAGMENTATION;
-  if (pools >= asked && !(found >> VRAM_CAUSE_FRAGMENTATION & 1u))
+  if (pools && pools >= asked && !(found >> VRAM_CAUSE_FRAGMENTATION & 1u))
     found |= 1u << VRAM_CAUSE_PRIVATE_POOLS;
   if (has_free)
     found |= limited ? 0 : 1u << VRAM_CAUSE_HAD_FREE;
@@ -462,6 +463,7 @@ VRAM_API int vram_message_read(const char *text, uint64_t len, vram_message *to)
       continue;
     if (!first || (first->source == VRAM_MESSAGE_CUDA && f->source != VRAM_MESSAGE_CUDA)) {
       first = f; /* a bare one may stand in front of one with figures */
+      last = len;
       vram__memory_zero(to, sizeof *to);
       to->source = f->source;
       to->at = at;

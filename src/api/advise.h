@@ -25,25 +25,28 @@ typedef struct vram_alternative {
   const char *cost; /* what it costs beside operations and bytes, in words */
   vram_effect effect;
   const char *without; /* an option of the command that goes; NULL: none */
-  char options[96];    /* words of the command that come, each with a blank in front */
-  char torch[320];     /* lines of PyTorch, divided by line feeds */
-  char why_not[160];   /* "": it can be played */
+  /* words of the command that come, each with a blank in front */
+  char options[VRAM_MAX_NAME + 64];
+  char torch[512];   /* lines of PyTorch, divided by line feeds */
+  char why_not[160]; /* "": it can be played */
 } vram_alternative;
 
 /* A step with up to three changes. */
 typedef struct vram_advice_line {
-  uint32_t nchange, change[VRAM_ADVICE_CHANGES]; /* numbers of changes, ascending */
+  uint32_t nchange, change[VRAM_ADVICE_CHANGES]; /* numbers of alternatives, ascending */
   vram_effect effect;                            /* the dearest of them */
   int played;
-  int fits;      /* the budget; 0 without one */
-  int is_pareto; /* none takes as little at as little cost */
-  uint32_t rank; /* of the step, where there are many: the fullest */
-  int has_flops;
-  uint64_t flops; /* of the step's forward passes, with what runs again for backward */
-  uint64_t again; /* of these what runs again */
-  uint64_t sent;  /* bytes by one rank */
-  int64_t batch;  /* with vram_advise_options.batches: the largest that fits, in all parts that are
-                     added up; 0: it is not known */
+  int fits;        /* the budget; 0 without one */
+  int is_trifle;   /* it saves less than a hundredth, and fits no more than before */
+  int is_pareto;   /* none takes as little at as little cost, and it is no trifle */
+  uint32_t parts;  /* in which a rank takes its batch, one after the other; 1: all at once */
+  int64_t batch;   /* of such a part; 0: the text has no dim for it */
+  uint32_t rank;   /* of the step, where there are many: the fullest */
+  uint64_t flops;  /* of the step's forward passes, with what runs again for backward */
+  uint64_t again;  /* of these what runs again */
+  uint64_t sent;   /* bytes by one rank */
+  int64_t largest; /* with vram_advise_options.batches: the largest batch that fits, in all parts
+                     that are added up; 0: it is not known */
   vram_report report;
 } vram_advice_line;
 
@@ -53,7 +56,7 @@ typedef struct vram_advise_options {
   int is_planned;          /* as it is now: --checkpoint auto, with a budget */
   int batches;             /* where the step fits: the largest batch of each line that is_pareto */
   uint32_t devices;        /* it may be divided among so many; 0: one */
-  uint32_t most;           /* steps to be played at most; 0: 200 */
+  uint32_t most;           /* steps to be played at most, up to 100000; 0: 200 */
   uint32_t threads; /* `run` has k below that; 0: 1. The allocator is called from all of them */
   /* one(user, k, i) for every i below parts, k: which of the threads; NULL: one after the other */
   void (*run)(uint32_t parts, int (*one)(void *user, uint32_t k, uint32_t i), void *user);
@@ -63,14 +66,18 @@ typedef struct vram_advice {
   vram_alternative *alternative; /* all there are, */
   uint32_t nalternative;
   vram_advice_line now; /* the step as it is */
-  vram_advice_line
-      *line; /* with changes: with batches the largest for its cost first; without a budget, or
-                where the step fits, the cheapest first and of these what saves most; else first
-                those that fit, the cheapest first. Of those that do not, the smallest first */
+  /* With changes. Where the step does not fit the budget: first those that fit, what is cheapest
+     first, then the smallest first. Else by effect what saves most for its cost first. Trifles are
+     the last. */
+  vram_advice_line *line;
   uint32_t nline;
-  uint32_t played, left; /* steps; left: combinations for which `most` was too few */
-  int stopped;           /* by `stop`: there may be better ones */
-  void *memory;          /* private */
+  uint32_t played; /* steps, also those that turned out to be impossible */
+  /* Changes and combinations that were not: `most` was too few; others fit and these look far from
+     it, or are one more plan of checkpoints. Not counted: what holds more than the budget in
+     parameters, gradients and state of the optimizer alone. */
+  uint32_t left, skipped;
+  int stopped;  /* by `stop`: there may be better ones */
+  void *memory; /* private */
   uint64_t memory_bytes;
 } vram_advice;
 

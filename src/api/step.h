@@ -209,6 +209,8 @@ typedef struct vram_report {
   uint64_t peak_category_bytes[VRAM_CATEGORY_COUNT];
   uint64_t before_category_bytes[VRAM_CATEGORY_COUNT];     /* there before the first event */
   vram_communication communication[VRAM_COLLECTIVE_COUNT]; /* of the step, not of construction */
+  uint64_t recomputed_flops; /* vram_node_flops of what backward runs again: a call ends with the
+                                last tensor that is saved. 0 for a pipeline's parts */
   uint64_t events;
   uint64_t peak_event;   /* the number of the event that reached the peak, the first is 1; 0: it
                             was there before the first; UINT64_MAX: one of the optimizer's */

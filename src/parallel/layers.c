@@ -212,6 +212,7 @@ VRAM__FN vram__layer_count vram__layer_now(const vram__step *s) {
   c.custom = s->count.custom;
   c.saved = s->r->saved_bytes;
   c.held = s->nheld;
+  c.again = s->r->recomputed_flops;
   c.category = s->count.category;
   for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
     c.calls[i] = s->r->communication[i].calls - (y ? y->own[i].calls : 0);
@@ -244,7 +245,7 @@ VRAM__FN int vram__layer_counts_same(const vram__layer_count *a, const vram__lay
   return i == VRAM__LAYER_COUNTS;
 }
 
-/* What is sent `times` times more; it never shrinks. */
+/* What is sent, or runs again, `times` times more; it never shrinks. */
 static uint64_t vram__layer_sent(uint64_t sum, uint64_t each, uint64_t times) {
   return vram__sum_or_overflow(sum, vram__product_or_overflow(each, times));
 }
@@ -261,6 +262,7 @@ VRAM__FN void vram__layer_add(vram__step *s, const vram__layer_count *c, uint64_
   s->count.frees += c->frees * times;
   s->count.custom += c->custom * times;
   s->r->saved_bytes += c->saved * times;
+  s->r->recomputed_flops = vram__layer_sent(s->r->recomputed_flops, c->again, times);
   for (i = 0; i < VRAM_CATEGORY_COUNT; i++)
     s->count.category.of[i] += c->category.of[i] * times;
   for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {

@@ -266,6 +266,12 @@ static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
   }
 }
 
+/* What backward runs again: not an operation whose inputs were the last that had to be saved. */
+static void vram__recomputed(vram__step *s, const vram_node *n) {
+  if (!s->call.mute || (s->call.frame && s->call.frame->late))
+    s->r->recomputed_flops = vram__sum_or_overflow(s->r->recomputed_flops, vram_node_flops(n));
+}
+
 /* Runs the nodes from n up to `end`; gives the node where it stopped. */
 VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
                                               const vram_node *end) {
@@ -281,9 +287,11 @@ VRAM__FN const vram_node *vram__forward_nodes(vram__step *s, const vram_node *n,
         vram__forward_unname(s, n);
       continue;
     }
-    if (n->op < VRAM_OP_COUNT)
+    if (n->op < VRAM_OP_COUNT) {
       vram__forward_node(s, n);
-    else if (n->op == VRAM__OP_keep)
+      if (s->phase == VRAM_PHASE_BACKWARD)
+        vram__recomputed(s, n);
+    } else if (n->op == VRAM__OP_keep)
       vram__keep_line(s, n);
     else if (n->op == VRAM__OP_store)
       vram__store_line(s, n);

@@ -216,7 +216,7 @@ enum { VRAM__ROUND_MOST = 8 }; /* micro-batches of a round */
 
 /* What had been counted after a micro-batch, and the state then. */
 typedef struct vram__milestone {
-  uint64_t state, ids, frees, custom, retries;
+  uint64_t state, ids, frees, custom, retries, again;
   vram_communication communication[VRAM_COLLECTIVE_COUNT];
 } vram__milestone;
 
@@ -226,6 +226,7 @@ static vram__milestone vram__milestone_now(const vram__step *s) {
   m.ids = s->count.next_id;
   m.frees = s->count.frees;
   m.custom = s->count.custom;
+  m.again = s->r->recomputed_flops;
   m.retries = s->replay ? s->replay->pool.stats.num_alloc_retries : 0;
   vram__memory_copy(m.communication, s->r->communication, sizeof m.communication);
   return m;
@@ -249,6 +250,8 @@ static void vram__rounds_count(vram__step *s, const vram__milestone *then,
   s->count.next_id += (now->ids - then->ids) * rounds;
   s->count.frees += (now->frees - then->frees) * rounds;
   s->count.custom = vram__sum_or_overflow(s->count.custom, custom);
+  s->r->recomputed_flops = vram__sum_or_overflow(
+      s->r->recomputed_flops, vram__product_or_overflow(now->again - then->again, rounds));
   for (i = 0; i < VRAM_COLLECTIVE_COUNT; i++) {
     const vram_communication *a = then->communication + i, *b = now->communication + i;
     vram_communication *c = s->r->communication + i;

@@ -419,6 +419,7 @@ static void vram__step_put_before(vram__step *s, int dry) {
   vram__keep_before(s);
   vram__caches_before(s);
   vram__memory_zero(s->r->communication, sizeof s->r->communication);
+  s->r->recomputed_flops = 0;
   vram__step_wrap_optimizer(s);
   vram__setup_end(s, VRAM_SETUP_WRAP);
   if (s->o->parallel)

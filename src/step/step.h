@@ -123,7 +123,7 @@ VRAM__FN const char *vram__wrapper_refuses(const vram_graph *g, const vram_step_
 /* What a layer adds to what a step counts: 64 bits each, so that one is less than another one by
    numbers, too. */
 typedef struct vram__layer_count {
-  uint64_t requested, blocks, extra, ids, frees, custom, saved, held;
+  uint64_t requested, blocks, extra, ids, frees, custom, saved, held, again;
   vram__category_bytes category;
   uint64_t calls[VRAM_COLLECTIVE_COUNT], bytes[VRAM_COLLECTIVE_COUNT], sent[VRAM_COLLECTIVE_COUNT];
 } vram__layer_count;

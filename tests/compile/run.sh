@@ -67,8 +67,10 @@ for cc in g++ clang++; do
     cell "$cc -std=$std networks" $cc -std=$std $CXXFLAGS $extra $ct -I"$here/../.." -fsyntax-only "$work/nets.cc"
     cell "$cc -std=$std hostile declarations" $cc -std=$std $CXXFLAGS $extra -I"$include" -fsyntax-only "$work/hostile.cc"
   done
+  # what clang++ takes long for, it counts alike in all standards
+  [ $cc$LONG = clang++ ] || cell "$cc -std=c++20 cmsis" $cc -std=c++20 $CXXFLAGS $extra $ct -fsyntax-only "$work/cmsis.cc"
+  cell "$cc -std=c++11 cmsis" $cc -std=c++11 $CXXFLAGS $extra $ct -fsyntax-only "$work/cmsis.cc"
   for std in c++11 c++20; do
-    cell "$cc -std=$std cmsis" $cc -std=$std $CXXFLAGS $extra $ct -fsyntax-only "$work/cmsis.cc"
     cell "$cc -std=$std golden build" $cc -std=$std $CXXFLAGS $extra $ct -DGOLDEN_MAIN "$work/golden.cc" -o "$work/golden"
     cell "$cc -std=$std golden run" "$work/golden"
     cell "$cc -std=$std dtype build" $cc -std=$std -Wall -Wextra -Wpedantic -I"$include" "$work/dtype_test.cc" -o "$work/dtype"
@@ -95,7 +97,8 @@ if command -v clang >/dev/null; then
   for target in avr msp430 thumbv6m-none-eabi riscv32-unknown-elf wasm32 i686-linux-gnu mips-linux-gnu s390x-linux-gnu; do
     if takes clang --target=$target -ffreestanding; then
       cell "$target golden" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
-      cell "$target golden c11" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
+      # assertions of C11 are another macro with the same constants: on the machine of the smallest int, and on this one
+      [ $target != avr ] && [ -z "$LONG" ] || cell "$target golden c11" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/golden.c" -o "$work/t.o"
       cell "$target networks" clang --target=$target -ffreestanding -std=c99 $CFLAGS $ct -I"$here/../.." -c "$work/nets.c" -o "$work/t.o"
       cell "$target networks c++11" clang++ --target=$target -ffreestanding -std=c++11 $CXXFLAGS $ct -I"$here/../.." -c "$work/nets.cc" -o "$work/t.o"
       cell "$target 200 lines" clang --target=$target -ffreestanding -std=c11 $CFLAGS $ct -c "$work/lines.c" -o "$work/t.o"

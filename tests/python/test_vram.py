@@ -231,3 +231,17 @@ def test_the_documents_programs():
             assert "\n".join(shown).split() == below[2].split()
         ran += 1
     assert ran >= 3
+
+
+def test_the_notebook():
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    for needed in ("ipykernel", "pandas"):
+        pytest.importorskip(needed)
+    book = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    nbclient.NotebookClient(book, timeout=100, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}).execute()
+    outputs = [o for c in book.cells if c.cell_type == "code" for o in c.outputs]
+    pictures = [o.data["text/html"] for o in outputs if "data" in o and "text/html" in o.data]
+    assert len(pictures) == 4 and "data:image/svg+xml;base64," in pictures[0] and "batch in 2 parts" in pictures[3]
+    texts = [o.text for o in outputs if o.output_type == "stream"]
+    f = vram.fit("resnet50", optimizer="adamw", gpu="rtx4090")
+    assert texts[1].split() == [str(f.value), str(f.without_retries.value)] and "batch.split(32)" in texts[2]

@@ -1,6 +1,6 @@
 // The module in node: module.mjs MODULE VRAM, from the top of the tree.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -19,6 +19,11 @@ assert.deepEqual(
 assert.deepEqual(words({ dim: { S: 8 }, table: true, keepGrads: true, gpu: null }), [
   "--dim", "S=8", "--table", "--keep-grads",
 ]);
+const small = { train: "adamw", gpu: "rtx2060" };
+assert.deepEqual(
+  v.advise("lenet5", small),
+  JSON.parse(spawnSync(vram, ["advise", "lenet5", ...words(small), "--json"], { encoding: "utf8" }).stdout)
+);
 assert.throws(() => v.estimate("resnet18", { nonsense: 1 }), (e) => e instanceof VramError && e.status === 2);
 const text = fs.readFileSync("examples/models/lenet5.vram", "utf8");
 assert.equal(

@@ -3,7 +3,7 @@
 (function () {
   const $ = (id) => document.getElementById(id);
   const models = JSON.parse($("models").textContent);
-  const FIELDS = ["gpu", "budget", "train", "checkpoint", "accumulate", "parallel", "rules"];
+  const FIELDS = ["gpu", "budget", "train", "checkpoint", "accumulate", "parallel", "rank", "rules"];
   const GGUF_FIELDS = ["ctx", "slots", "kv", "ngl"];
   const KEPT = ["model", ...FIELDS, ...GGUF_FIELDS, "precision", "more"];
   const OWN = Object.create(null); // files that were chosen or dropped
@@ -11,7 +11,7 @@
   let dims = [];
   let asked = 0;
 
-  // ---- workers: one for what follows at once, one for what may take its time ----
+  // ---- workers: for the figures, for what is shown below them, for what may take its time ----
 
   // The module says how its code is packed; it is made ready once, for all of them.
   const wasm = (async () => {
@@ -44,6 +44,7 @@ onmessage = async (e) => {
   class Runner {
     constructor() {
       this.waiting = new Map();
+      this.next = null;
       this.id = 0;
     }
     async start() {
@@ -52,6 +53,9 @@ onmessage = async (e) => {
         const done = this.waiting.get(e.data.id);
         this.waiting.delete(e.data.id);
         if (done) done(e.data);
+        const next = this.next;
+        this.next = null;
+        if (next) this.run(next.args).then(next.done);
       };
       worker.onerror = (e) => fail(e.message || "the worker cannot run");
       this.files();
@@ -67,17 +71,23 @@ onmessage = async (e) => {
         this.worker.postMessage({ id: this.id, args });
       });
     }
+    // Of what is asked for while a run is on its way only the newest follows; the others bring null.
+    newest(args) {
+      if (!this.waiting.size) return this.run(args);
+      if (this.next) this.next.done(null);
+      return new Promise((done) => (this.next = { args, done }));
+    }
     // what it does is no longer of use; the promise stays open
     stop() {
       if (!this.waiting.size) return;
       this.worker.terminate();
-      this.worker = null;
+      this.worker = this.next = null;
       this.waiting.clear();
     }
   }
   const now = new Runner();
+  const below = new Runner();
   const slow = new Runner();
-  let advises = false;
 
   // ---- words ----
 
@@ -87,12 +97,14 @@ onmessage = async (e) => {
 
   function words() {
     const list = [];
-    const fields = kind === "graph" ? FIELDS : ["gpu", "budget", ...(kind === "gguf" ? GGUF_FIELDS : [])];
-    for (const f of fields) {
+    const fields = { graph: FIELDS, gguf: ["gpu", "budget", ...GGUF_FIELDS], weights: [] };
+    for (const f of fields[kind]) {
       const value = $(f).value.trim();
-      if (value) list.push("--" + f, value);
+      if (value && (f !== "rank" || $("parallel").value.trim())) list.push("--" + f, value);
     }
     if (kind === "graph") {
+      // else it is a file of weights that is asked about
+      if (/\.json$/.test($("model").value) && !$("train").value) list.push("--infer");
       list.push(...shellWords($("precision").value));
       dims.forEach(([name, value], k) => {
         const got = $("dim-" + k).value.trim();
@@ -111,7 +123,8 @@ onmessage = async (e) => {
     for (; n >= 1024 && k < units.length - 1; k++) n /= 1024;
     return (k ? n.toPrecision(n < 1000 ? 3 : 4) : n) + " " + units[k];
   }
-  const exact = (n) => n.toLocaleString("en");
+  const numbers = new Intl.NumberFormat("en");
+  const exact = (n) => numbers.format(n);
   const one = (x) => (x && typeof x === "object" ? x.expected : x);
 
   function element(tag, text, cls) {
@@ -121,7 +134,15 @@ onmessage = async (e) => {
     return e;
   }
 
-  function table(id, caption, head, rows, texts) {
+  // Of long tables what is seen first; the rest when nothing has changed for a moment, or to print.
+  const FIRST = 40;
+  let rest = [];
+  function finish() {
+    for (const one of rest) one();
+    rest = [];
+  }
+
+  function table(id, caption, head, rows, texts, cellsOf = (row) => row) {
     const t = $(id);
     t.replaceChildren(element("caption", caption));
     const tr = t.createTHead().insertRow();
@@ -131,10 +152,14 @@ onmessage = async (e) => {
       tr.append(th);
     });
     const body = t.createTBody();
-    for (const row of rows) {
-      const r = body.insertRow();
-      row.forEach((c, k) => r.append(element("td", c, k < texts ? "t" : "")));
-    }
+    const append = (some) => {
+      for (const row of some) {
+        const r = body.insertRow();
+        cellsOf(row).forEach((c, k) => r.append(element("td", c, k < texts ? "t" : "")));
+      }
+    };
+    append(rows.slice(0, FIRST));
+    if (rows.length > FIRST) rest.push(() => append(rows.slice(FIRST)));
   }
 
   function fail(text) {
@@ -154,14 +179,25 @@ onmessage = async (e) => {
     given: "given",
   };
 
+  // Of a GGUF file: what llama.cpp has on a device, and what is beside it there.
+  function deviceOf(j) {
+    const name = Object.keys(j.total_bytes || {}).find((n) => n !== "host");
+    const beside = name && (j.beside_bytes || {})[name];
+    if (!beside) return name ? j.total_bytes[name] : undefined;
+    const sum = (k) => j.total_bytes[name] + beside[k];
+    return { lower: sum("lower"), expected: sum("expected"), upper: sum("upper") };
+  }
+
   function showFigures(j) {
-    const need = j.device_bytes !== undefined ? j.device_bytes : j.peak_allocated_bytes;
+    const device = j.device_bytes !== undefined ? j.device_bytes : deviceOf(j);
+    const need = device !== undefined ? device : j.peak_allocated_bytes;
     const verdict = $("verdict");
     const size = one(need);
     const bar = $("bar");
     $("error").hidden = true;
     if (j.fits === undefined || j.budget_bytes === undefined) {
-      verdict.textContent = size === undefined ? "Read" : `It needs ${human(size)}`;
+      verdict.textContent =
+        size === undefined ? `${human(j.params_bytes)} of weights` : `It needs ${human(size)}`;
       verdict.className = "";
     } else {
       verdict.textContent =
@@ -179,7 +215,7 @@ onmessage = async (e) => {
     const figures = $("figures");
     figures.replaceChildren();
     const named = [
-      ["On the device", j.device_bytes],
+      ["On the device", device],
       ["Reserved", j.peak_reserved_bytes],
       ["Allocated", j.peak_allocated_bytes],
       ["Requested", j.peak_requested_bytes],
@@ -234,15 +270,20 @@ onmessage = async (e) => {
   }
 
   function showLayers(text) {
-    const [head, ...rows] = text.trim().split("\n").map(cells);
+    const [first, ...rows] = text.trim().split("\n");
+    const head = cells(first);
     const number = head.map((h) => /params|bytes/.test(h));
     const order = head.map((h, k) => k).sort((a, b) => number[a] - number[b] || a - b);
     table(
       "layers",
       `${rows.length} layers, bytes`,
-      order.map((k) => head[k].replace(/_bytes$/, "").replace(/_/g, " ")),
-      rows.map((r) => order.map((k) => (number[k] && r[k] ? exact(Number(r[k])) : r[k]))),
-      number.filter((n) => !n).length
+      order.map((k) => head[k].replace(/_(bytes|params)$/, "").replace(/_/g, " ")),
+      rows,
+      number.filter((n) => !n).length,
+      (line) => {
+        const r = cells(line);
+        return order.map((k) => (number[k] && r[k] ? exact(Number(r[k])) : r[k]));
+      }
     );
   }
 
@@ -263,101 +304,265 @@ onmessage = async (e) => {
 
   // ---- a change ----
 
+  // When what was changed is seen: behind the next frame. Of a page that is hidden there is none.
+  const seen = () =>
+    new Promise((done) =>
+      requestAnimationFrame(() => {
+        const { port1, port2 } = new MessageChannel();
+        port1.onmessage = () => done(performance.now());
+        port2.postMessage(0);
+      })
+    );
+
+  // from: when it was asked for. The figures first; the picture and the tables follow, from beside.
   let state = {};
-  async function update() {
+  async function update(from = performance.now()) {
     const id = ++asked;
     const model = $("model").value;
     const own = words();
     const args = ["estimate", model, ...own];
-    const graph = kind === "graph";
     document.body.dataset.state = "busy";
     $("command").textContent = ["vram", ...args].map(quoted).join(" ");
     keep();
     slow.stop();
-    const from = performance.now();
-    const answer = await now.run([...args, "--json", ...(graph ? ["--svg", "picture.svg"] : [])]);
-    if (id !== asked) return null;
-    state = { args, status: answer.status, stdout: answer.stdout, stderr: answer.stderr, ms: 0, runMs: answer.ms };
-    globalThis.vram.state = state;
-    if ((answer.status && answer.status !== 3) || !answer.stdout) {
-      fail(answer.stderr.trim());
-      return state;
+    clearTimeout(timer);
+    rest = [];
+    const answer = await now.newest([...args, "--json"]);
+    if (id !== asked || !answer) return null;
+    const s = { args, status: answer.status, stdout: answer.stdout, stderr: answer.stderr, runMs: answer.ms };
+    globalThis.vram.state = state = s;
+    const good = (!s.status || s.status === 3) && s.stdout;
+    if (good) {
+      s.json = JSON.parse(s.stdout);
+      showFigures(s.json);
+    } else {
+      fail(s.stderr.trim());
     }
-    state.json = JSON.parse(answer.stdout);
-    showFigures(state.json);
-    picture = answer.files["picture.svg"] ? new TextDecoder().decode(answer.files["picture.svg"]) : "";
-    $("s-picture").hidden = !picture;
-    paint(picture);
-    state.ms = performance.now() - from;
-    const text = await now.run([...args, ...(graph ? ["--no-table", "--live", "--explain"] : [])]);
-    if (id !== asked) return null;
-    showWhy(text.stdout);
-    const layers = graph ? await now.run([...args, "--csv"]) : { stdout: "" };
-    if (id !== asked) return null;
-    $("s-layers").hidden = !layers.stdout;
-    if (layers.stdout) showLayers(layers.stdout);
-    state.allMs = performance.now() - from;
+    document.body.classList.toggle("failed", !good);
+    if (!good) document.body.dataset.advice = "none";
+    seen().then((at) => (s.ms = at - from));
+    if (good && !(await showBelow(id, args))) return null;
+    s.allMs = performance.now() - from;
     document.body.dataset.state = "ready";
-    later(id, model, own);
-    return state;
+    if (good) later(id, model, own);
+    return s;
   }
 
-  // What is searched for follows a moment later.
+  async function showBelow(id, args) {
+    const more = ["--no-table", "--live", "--explain", "--svg", "picture.svg"];
+    const layersRun = kind === "graph" && now.newest([...args, "--csv"]); // beside it
+    const text = await below.newest([...args, ...(kind === "graph" ? more : [])]);
+    if (id !== asked || !text) return false;
+    const svg = text.files["picture.svg"];
+    picture = svg ? new TextDecoder().decode(svg) : "";
+    $("s-picture").hidden = !picture;
+    paint(picture);
+    showWhy(text.stdout);
+    const layers = kind === "graph" ? await layersRun : { stdout: "" };
+    if (id !== asked || !layers) return false;
+    $("s-layers").hidden = !layers.stdout;
+    if (layers.stdout) showLayers(layers.stdout);
+    return true;
+  }
+
+  // ---- what is searched for follows a moment later ----
+
+  const EFFECTS = {
+    same: "the same numbers, but for the order in which they are added up",
+    rounding: "the same computation with fewer bits",
+    training: "another training, with settings of its own to be found",
+    task: "smaller inputs",
+  };
+
+  function copies(button, from) {
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(from.textContent);
+      } catch {
+        getSelection().selectAllChildren(from); // the user's own keys copy it
+      }
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy"), 1500);
+    });
+  }
+
+  function advised(line, now, budget) {
+    const item = element("li");
+    const name = line.changes
+      .map((c) => c.name + (line.effect === "task" && /--dim/.test(c.options) ? ` (${c.options})` : ""))
+      .join(" + ");
+    const head = element("h3", name + " ");
+    if (budget) head.append(element("span", line.fits ? "fits" : "does not fit", line.fits ? "yes" : "no"));
+    const saved = now.peak_allocated_bytes - line.peak_allocated_bytes;
+    const facts = [
+      `${human(Math.abs(saved))} ${saved < 0 ? "more" : "saved"}: ${human(line.peak_allocated_bytes)} allocated, ` +
+        `${human(line.device_bytes)} on the device`,
+      EFFECTS[line.effect] || line.effect,
+    ];
+    if (line.forward_flops && now.forward_flops) {
+      const percent = (100 * (line.forward_flops - now.forward_flops)) / now.forward_flops;
+      if (Math.abs(percent) >= 0.05)
+        facts.push(`${percent > 0 ? "+" : "-"}${Math.abs(percent).toFixed(1)} % operations of the forward pass`);
+    }
+    if (line.sent_bytes > now.sent_bytes) facts.push(`${human(line.sent_bytes - now.sent_bytes)} sent a step`);
+    if (line.pinned_bytes > now.pinned_bytes)
+      facts.push(`${human(line.pinned_bytes - now.pinned_bytes)} of host memory`);
+    for (const c of line.changes) if (c.cost !== "nothing") facts.push(c.cost);
+    item.append(head, element("p", [...new Set(facts)].join("; ")));
+    const torch = line.changes.map((c) => c.torch).filter((t) => t).join("\n");
+    if (torch) item.append(element("pre", torch));
+    const command = element("div", undefined, "command");
+    const code = element("code", line.command);
+    const copy = element("button", "Copy");
+    const use = element("button", "Use");
+    copy.type = use.type = "button";
+    copy.setAttribute("aria-label", "Copy the command: " + name);
+    use.setAttribute("aria-label", "Use: " + name);
+    use.title = "put it into the settings";
+    copies(copy, code);
+    use.addEventListener("click", () => fill(shellWords(line.command).slice(3)));
+    command.append(code, copy, use);
+    item.append(command);
+    return item;
+  }
+
+  // As the command shows it: what nothing beats, and where something fits nothing that does not.
+  function showAdvice(j, more) {
+    const fits = j.budget_bytes && !j.now.fits && j.lines.some((l) => l.fits);
+    const lines = j.lines.filter((l) => l.pareto && (!fits || l.fits)).slice(0, 8);
+    const ways = j.lines.filter((l) => l.fits).length;
+    $("h-advice").textContent = j.budget_bytes && !j.now.fits ? "What to change so that it fits" : "What saves";
+    $("searched").textContent =
+      (fits
+        ? `${ways} way${ways === 1 ? "" : "s"} to fit, the cheapest first; `
+        : j.budget_bytes && !j.now.fits
+          ? "Nothing that was tried fits; the nearest: "
+          : lines.length
+            ? "The cheapest first; "
+            : "Nothing saves anything; ") +
+      `${exact(j.played)} steps played` +
+      (more ? ", more on their way" : j.left ? `, ${exact(j.left)} combinations left` : "");
+    $("advice").replaceChildren(...lines.map((l) => advised(l, j.now, j.budget_bytes)));
+    $("s-advice").hidden = false;
+    $("s-advice").classList.remove("old");
+  }
+
+  // What was found before stays in its place until then, unless it is of another model.
   let timer = 0;
+  let advisedOf = "";
   function later(id, model, own) {
-    clearTimeout(timer);
+    const device = $("gpu").value || $("budget").value;
+    const searches = kind === "graph" || (kind === "gguf" && device);
     $("largest").textContent = "";
-    $("s-advice").hidden = true;
-    if (kind !== "graph" || !($("gpu").value || $("budget").value) || $("checkpoint").value === "auto") return;
+    if (!searches || advisedOf !== model) $("s-advice").hidden = true;
+    $("s-advice").classList.add("old");
+    $("searched").textContent = "Searching";
+    document.body.dataset.advice = searches ? "busy" : "none";
     timer = setTimeout(async () => {
-      const rest = own.filter((w, k) => w !== "--batch" && own[k - 1] !== "--batch");
-      const fit = await slow.run(["fit", model, ...rest, "--json"]);
-      if (id !== asked) return;
-      const j = fit.stdout && JSON.parse(fit.stdout);
-      if (j && j.value) $("largest").textContent = `The largest ${j.solve} that fits: ${exact(j.value)}`;
-      state.fit = j;
-      if (!advises) return;
-      const advice = await slow.run(["advise", model, ...own]);
-      if (id !== asked || !advice.stdout) return;
-      $("advice").textContent = advice.stdout.trim();
-      $("s-advice").hidden = false;
+      finish();
+      if (!searches) return;
+      // some advice first, then all; the largest between, which may take longer than either
+      const tries = kind === "graph" ? [15, 60, 0] : [];
+      const fits = () => device && $("checkpoint").value !== "auto" && showLargest(id, model, own);
+      if (!tries.length) await fits();
+      for (const n of tries) {
+        const advice = await slow.run(["advise", model, ...own, ...(n ? ["--tries", n] : []), "--json"]);
+        if (id !== asked) return;
+        const j = advice.stdout && JSON.parse(advice.stdout);
+        const whole = !n || !j || j.played < n;
+        if (j) {
+          advisedOf = model;
+          state.advice = { stdout: advice.stdout, status: advice.status };
+          showAdvice(j, !whole);
+        }
+        $("s-advice").hidden = !j;
+        if (n === tries[0]) await fits();
+        if (id !== asked) return;
+        if (whole) break;
+      }
+      document.body.dataset.advice = "ready";
     }, 250);
+  }
+
+  async function showLargest(id, model, own) {
+    const solved = kind === "gguf" ? "--ctx" : "--batch";
+    const rest = own.filter((w, k) => w !== solved && own[k - 1] !== solved);
+    const fit = await slow.run(["fit", model, ...rest, "--json"]);
+    if (id !== asked) return;
+    const j = fit.stdout && JSON.parse(fit.stdout);
+    if (j && j.value) $("largest").textContent = `The largest ${j.solve} that fits: ${exact(j.value)}`;
+  }
+
+  // Words of the command into the fields; what has none goes into the last one.
+  function fill(list) {
+    const more = [];
+    const precision = [];
+    for (const f of [...FIELDS, ...GGUF_FIELDS, "precision", "more"]) $(f).value = "";
+    dims.forEach(([, value], k) => ($("dim-" + k).value = value));
+    for (let i = 0; i < list.length; i++) {
+      const name = list[i].slice(2);
+      if (name === "infer") continue;
+      const value = i + 1 < list.length && !list[i + 1].startsWith("--") ? list[++i] : undefined;
+      const [dim, size] = name === "batch" ? [dims[0] && dims[0][0], value] : (value || "").split("=");
+      const at = name === "batch" || name === "dim" ? dims.findIndex((d) => d[0] === dim) : -1;
+      if (at >= 0) $("dim-" + at).value = size;
+      else if (["amp", "dtype", "master-weights"].includes(name)) precision.push("--" + name, value);
+      else {
+        const field = FIELDS.includes(name) && $(name);
+        if (field) field.value = value; // a list has not every one
+        if (!field || field.value !== value) more.push("--" + name, value);
+      }
+    }
+    const words = precision.filter((w) => w);
+    $("precision").value = words.join(" ");
+    if ($("precision").selectedIndex === -1) {
+      $("precision").value = "";
+      more.push(...words);
+    }
+    $("more").value = more.filter((w) => w !== undefined).map(quoted).join(" ");
+    ranks();
+    update();
+    $("h-answer").scrollIntoView({ block: "nearest" });
   }
 
   // ---- the model ----
 
-  async function kindOf(name) {
-    if (!OWN[name]) return "graph";
-    const head = new Uint8Array(await OWN[name].slice(0, 4).arrayBuffer());
-    if (String.fromCharCode(...head) === "GGUF") return "gguf";
-    if (/\.(safetensors|json)$/.test(name)) return "weights";
-    return "graph";
+  // A file's kind, and its text where it is a graph: of a config.json the one that it stands for.
+  async function look(name) {
+    const file = OWN[name];
+    const head = new Uint8Array(await file.slice(0, 4).arrayBuffer());
+    if (String.fromCharCode(...head) === "GGUF") return { kind: "gguf" };
+    if (/\.(safetensors|index\.json)$/.test(name)) return { kind: "weights" };
+    if (/\.(json|onnx|tflite|pte|pb)$/.test(name)) {
+      const r = await now.run(["convert", name]);
+      return { kind: r.status && /\.json$/.test(name) ? "weights" : "graph", text: r.stdout };
+    }
+    return { kind: "graph", text: await file.slice(0, 1 << 20).text() };
   }
 
-  async function dimsOf(name) {
-    const known = models.find((m) => m.name === name);
-    let text = "";
-    if (!OWN[name]) return known ? known.dims : [];
-    if (/\.(onnx|tflite|pte|pb)$/.test(name)) text = (await now.run(["convert", name])).stdout;
-    else text = await OWN[name].slice(0, 1 << 20).text();
-    return [...text.matchAll(/^dim +([A-Za-z_]\w*)=(\d+)/gm)].map((m) => [m[1], m[2]]);
-  }
+  const dimsOf = (text) =>
+    [...text.matchAll(/^dim +(.*)/gm)].flatMap(([, line]) =>
+      [...line.replace(/#.*/, "").matchAll(/([A-Za-z_]\w*)=(\d+)/g)].map((m) => [m[1], m[2]])
+    );
 
   async function choose(values = {}) {
     const name = $("model").value;
-    kind = await kindOf(name);
-    dims = kind === "graph" ? await dimsOf(name) : [];
-    for (const k of ["graph", "gguf"])
-      document.querySelectorAll("." + k).forEach((e) => e.classList.toggle("off", k !== kind));
+    const known = models.find((m) => m.name === name);
+    const found = OWN[name] ? await look(name) : { kind: "graph" };
+    kind = found.kind;
+    dims = OWN[name] || !known ? dimsOf(found.text || "") : known.dims;
+    for (const e of document.querySelectorAll("form [data-of]"))
+      e.classList.toggle("off", !e.dataset.of.split(" ").includes(kind));
     $("dims").replaceChildren(element("legend", "Sizes"));
     dims.forEach(([dim, value], k) => {
-      const label = element("label", k ? `${dim} ` : `Batch (${dim}) `);
+      const label = element("label", k ? (dim === "S" ? "Sequence (S) " : `Size ${dim} `) : `Batch (${dim}) `);
       const input = element("input");
       Object.assign(input, { id: "dim-" + k, type: "number", min: 1, value: values[dim] || value });
       label.append(input);
       $("dims").append(label);
     });
     $("dims").classList.toggle("off", !dims.length);
+    ranks();
   }
 
   function options(select, rows) {
@@ -368,9 +573,8 @@ onmessage = async (e) => {
     const list = [...files];
     if (!list.length) return null;
     for (const f of list) OWN[f.name] = f;
-    now.files();
     slow.stop();
-    slow.files();
+    for (const runner of [now, below, slow]) runner.files();
     let group = $("model").querySelector("optgroup[label='Yours']");
     if (!group) {
       group = element("optgroup");
@@ -381,6 +585,7 @@ onmessage = async (e) => {
     const best = [/index\.json$/, /-00001-of-/, /^config\.json$/, /./];
     $("model").value = best.map((b) => list.find((f) => b.test(f.name))).find((f) => f).name;
     await choose();
+    $("file").value = ""; // so that the same may be chosen again
     return update();
   }
 
@@ -412,6 +617,11 @@ onmessage = async (e) => {
     for (const [k, v] of p) if (k.startsWith("dim.")) values[k.slice(4)] = v;
     await choose(values);
     return update();
+  }
+
+  // Which of many devices: asked where there are many.
+  function ranks() {
+    $("rank-of").classList.toggle("off", kind !== "graph" || !$("parallel").value.trim());
   }
 
   // ---- light and dark ----
@@ -446,8 +656,9 @@ onmessage = async (e) => {
   $("form").addEventListener("submit", (e) => e.preventDefault());
   $("form").addEventListener("input", async (e) => {
     if (e.target.id === "file") return;
+    if (e.target.id === "parallel") ranks();
     if (e.target.id === "model") await choose();
-    update();
+    update(e.timeStamp);
   });
   $("file").addEventListener("change", (e) => add(e.target.files));
   addEventListener("dragover", (e) => {
@@ -460,19 +671,12 @@ onmessage = async (e) => {
     $("drop").classList.remove("over");
     if (e.dataTransfer) add(e.dataTransfer.files);
   });
-  addEventListener("hashchange", restore);
-  $("copy").addEventListener("click", async () => {
-    const text = $("command").textContent;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      getSelection().selectAllChildren($("command")); // the user's own keys copy it
-    }
-    $("copy").textContent = "Copied";
-    setTimeout(() => ($("copy").textContent = "Copy"), 1500);
-  });
+  addEventListener("hashchange", () => restore());
+  addEventListener("beforeprint", finish);
+  copies($("copy"), $("command"));
 
-  const rowsOf = (text) => text.trim().split("\n").slice(1).map((line) => line.trim().split(/  +/));
+  const rowsOf = (text, between) =>
+    text.trim().split("\n").slice(1).map((line) => line.trim().split(between));
   const group = element("optgroup");
   group.label = "Built in";
   group.append(...models.map((m) => new Option(m.name, m.name)));
@@ -481,19 +685,18 @@ onmessage = async (e) => {
   async function begin() {
     const version = (await now.run(["--version"])).stdout.trim();
     $("version").textContent = `${version}: the command itself, as WebAssembly`;
-    const gpus = (await now.run(["list", "gpus"])).stdout.trim().split("\n").slice(1);
-    options("gpu", gpus.map((line) => [line.split(/ /)[0], line.slice(0, 38).replace(/ +/g, " ")]));
-    const optimizers = rowsOf((await now.run(["list", "optimizers"])).stdout);
+    const gpus = rowsOf((await now.run(["list", "gpus"])).stdout, / +/);
+    options("gpu", gpus.map(([name, , , sold, unit]) => [name, `${name}, ${sold} ${unit}`]));
+    const optimizers = rowsOf((await now.run(["list", "optimizers"])).stdout, /  +/);
     options("train", optimizers.map(([name]) => [name.split(" ")[0], "train: " + name.split(" ")[0]]));
     const rules = (await now.run(["complete", "estimate", "--rules", ""])).stdout;
     options("rules", rules.trim().split("\n").map((line) => [line.split("\t")[0]]));
     const ways = (await now.run(["complete", "estimate", "--parallel", ""])).stdout;
     $("ways").append(...ways.trim().split("\n").map((line) => new Option("", line.split("\t")[0] + "8")));
-    advises = !(await now.run(["help", "advise"])).status;
     await restore();
   }
 
   // for a console, and for tests
-  globalThis.vram = { run: (args) => now.run(args), add, state, update, restore };
+  globalThis.vram = { run: (args) => now.run(args), add, state, update, restore, fill };
   begin();
 })();

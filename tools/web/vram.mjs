@@ -228,6 +228,10 @@ class Vram {
     return this.json("plan", model, options, how);
   }
 
+  advise(model, options, how) {
+    return this.json("advise", model, options, how);
+  }
+
   get version() {
     return this.run(["--version"]).stdout.replace(/^vram |\n/g, "");
   }

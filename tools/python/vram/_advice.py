@@ -108,10 +108,12 @@ class Advice(Report):
             shown = {True: "yes", False: "no", None: ""}.get(value, value) if name == "fits" else value
             return f'<td style="text-align:left">{html.escape(str(shown))}</td>'
 
-        head = "".join(f"<th>{n.replace('_bytes', ', MiB')}</th>" for n in SHOWN)
+        names = "".join(f"<th>{n.replace('_bytes', ', MiB')}</th>" for n in SHOWN)
         body = "".join(f"<tr>{''.join(cell(row, n) for n in SHOWN)}</tr>" for row in self.rows if row["pareto"])
-        table = f"<table><tr>{head}</tr>{body}</table>" if body else ""
-        return f"<div>{table}<details{'' if table else ' open'}><summary>{html.escape(self._said())}</summary><pre>{html.escape(self.text)}</pre></details></div>"
+        table = f"<table><tr>{names}</tr>{body}</table>" if body else ""
+        head, text = html.escape(self._said()), html.escape(self.text)
+        shown = f'<summary>{head}</summary><pre style="font-family:monospace">{text}</pre>'
+        return f"<div>{table}<details{'' if table else ' open'}>{shown}</details></div>"
 
     def _said(self) -> str:
         words = [self._values.get("mode", ""), f"cause: {self._values['cause']}" if "cause" in self._values else ""]

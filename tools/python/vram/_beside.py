@@ -56,7 +56,7 @@ class Comparison:
         return "\n".join(lines + [f"- {reason}" for reason in self.reasons])
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        return f"<pre style='font-family:monospace'>{html.escape(str(self))}</pre>"
 
 
 def is_pretended() -> bool:

@@ -131,4 +131,4 @@ class Report(Fields):
             shown = f'<img alt="memory over the step" style="max-width:640px" src="data:image/svg+xml;base64,{picture}">'
         except VramError:  # this command, or this kind of model, has none
             shown = ""
-        return f"<div>{shown}<pre>{html.escape(self.text)}</pre></div>"
+        return f'<div>{shown}<pre style="font-family:monospace">{html.escape(self.text)}</pre></div>'

@@ -76,6 +76,42 @@ export interface Estimate {
   [field: string]: any;
 }
 
+/** A step that `vram advise --json` played. */
+export interface Played {
+  /** null: there is no budget. */
+  fits: boolean | null;
+  peak_requested_bytes: number;
+  peak_allocated_bytes: number;
+  device_bytes: number;
+  num_alloc_retries: number;
+  pinned_bytes: number;
+  forward_flops: number | null;
+  recomputed_flops: number | null;
+  sent_bytes: number;
+}
+
+/** A step with something changed. */
+export interface AdviceLine extends Played {
+  effect: "same" | "rounding" | "training" | "task";
+  /** Nothing beats it in all of it. */
+  pareto: boolean;
+  changes: { name: string; cost: string; options: string; without?: string; torch: string }[];
+  /** The command with the same figures. */
+  command: string;
+}
+
+export interface Advice {
+  model: string;
+  mode: string;
+  budget_bytes: number | null;
+  now: Played;
+  lines: AdviceLine[];
+  others: { name: string; why: string }[];
+  played: number;
+  left: number;
+  stopped: boolean;
+}
+
 export class VramError extends Error {
   status: number;
 }
@@ -89,6 +125,8 @@ export interface Vram {
   estimate(model: string, options?: Options, how?: How): Estimate;
   fit(model: string, options?: Options, how?: How): any;
   plan(model: string, options?: Options, how?: How): any;
+  /** May take long: options.tries has an end. */
+  advise(model: string, options?: Options, how?: How): Advice;
 }
 
 /** The command, ready to run; wasm: its bytes or module from elsewhere. */
