@@ -3,7 +3,7 @@
 work=build/advise
 mkdir -p $work
 
-# one line for each command: fits, allocated, device, pinned, sent bytes, command
+# one line for each command: fits, allocated, device, command
 lines() {
   { tr '\n' ' ' && echo; } | sed 's/"fits":/\n&/g' | sed -n '/"command":/{
     s/^"fits":\([a-z]*\).*"peak_allocated_bytes":\([0-9]*\),"device_bytes":\([0-9]*\).*"command":"\([^"]*\)".*/\1 \2 \3 \4/p
@@ -78,6 +78,8 @@ line_of "fully sharded"
 says "half of the batch" '"effect":"same".*--parallel fsdp2=2 --batch 2"'
 line_of "fully sharded, N times the batch"
 says "twice the batch" '"effect":"training".*--parallel fsdp2=2"'
+./vram advise lenet5 --train adamw --batch 64 --devices 2 --top all | sed -n 's/^ *\([0-9]*\)[* ] fully sharded\(, offloaded\)*$/\1 \2/p' | tr '\n' ' ' >$work/text
+says "what crosses the bus is not free" '^[0-9]*  [0-9]* , offloaded'
 line_of "tensor parallel"
 says "tensor parallel" '--parallel tp=2"'
 
@@ -161,6 +163,11 @@ printf 'CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total capaci
 ./vram advise --message $work/message >$work/text
 says "the first with figures" 'no memory for 2.00 GiB'
 says_not "figures of the next message" '7.00 GiB'
+for text in 'CUDA driver error: out of memory' 'HIP error: out of memory' 'hipErrorOutOfMemory' "Cuda failure 2 'out of memory'" \
+  'RuntimeError: cuDNN error: CUDNN_STATUS_ALLOC_FAILED' 'RESOURCE_EXHAUSTED: Out of memory allocating 20029400304 bytes.'; do
+  echo "$text" | ./vram advise --message - >$work/text && ok || bad "no message: $text"
+done
+says "XLA's figure" 'no memory for 18.7 GiB'
 # what others hold is no part of the budget; where nothing is kept and free nothing is scattered
 printf 'CUDA out of memory. Tried to allocate 0 bytes. GPU 0 has a total capacity of 23.64 GiB of which 1.00 GiB is free. Process 5 has 12.00 GiB memory in use. Process 6 has 10.60 GiB memory in use. Of the allocated memory 10.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.\n' >$work/message
 ./vram advise --message $work/message mlp --infer --tries 1 >$work/text

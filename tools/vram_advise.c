@@ -31,6 +31,8 @@ cmd_text help_advise = {
     "  --json                one JSON object on standard output, nothing else\n"
     "  --units iec|si|bytes  MiB (default), MB or plain numbers\n"
     "\n"
+    "Not of this command: --generate, --last-batch, --eval-batch, --dry-run-batch,\n"
+    "--deepspeed and --rank all.\n"
     "Ctrl-C ends it with the best so far (a second one ends it at once).\n"
     "Exit status 3: nothing that was tried fits.\n",
     NULL};

@@ -2,6 +2,7 @@
    Changes are played one by one, then two and three at a time of those that save something and do
    not fit alone: what fits has no need of one more. */
 #include "advise/advise.h"
+#include "model/model.h"
 
 enum {
   VRAM__ADVISE_PLAYS = 200,
@@ -426,16 +427,20 @@ static uint64_t vram__advise_whole(const vram_advice_line *x, int train) {
   return vram__sum_or_overflow(vram__product_or_overflow(plain, train ? 3 : 1), x->again);
 }
 
-/* Operations and bytes in one number: as in vram fit --parallel auto, a byte sent is 2000. A
-   thousandth of the step is nothing. */
+/* Operations and bytes in one number: as in vram fit --parallel auto, a byte sent is 2000, and so
+   is one of what lies in the host's memory instead, which crosses the bus. A thousandth of the step
+   is nothing. */
 static vram__advise_sum vram__advise_sum_of(const vram__advise *a, const vram_advice_line *x) {
   const vram_advice_line *now = &a->to->now;
   const int train = a->o->step.step.train;
   const uint64_t then = vram__advise_whole(x, train), all = vram__advise_whole(now, train);
+  const uint64_t sent = x->sent > now->sent ? x->sent - now->sent : 0;
+  const uint64_t host = x->report.pinned_bytes, host_now = now->report.pinned_bytes;
   vram__advise_sum sum;
   sum.price = vram__sum_or_overflow(
       then > all ? then - all : 0,
-      vram__product_or_overflow(x->sent > now->sent ? x->sent - now->sent : 0, 2000));
+      vram__product_or_overflow(vram__sum_or_overflow(sent, host > host_now ? host - host_now : 0),
+                                2000));
   if (sum.price < all / 1000)
     sum.price = 0;
   sum.allocated = x->report.peak_allocated_bytes.expected;

@@ -203,10 +203,9 @@ static const char *vram__change_hooks(const vram__advised_now *now, vram__advise
     vram__change_word(c, " --optimizer-in-backward");
   if (c)
     vram__change_torch_optimizer(c, &x->step, "opt = {p: ", "[p]",
-                                 ") for p in model.parameters()}\n"
+                                 ") for p in model.parameters() if p.requires_grad}\n"
                                  "def hook(p): opt[p].step(); opt[p].zero_grad()\n"
-                                 "for p in model.parameters():\n"
-                                 "    p.register_post_accumulate_grad_hook(hook)");
+                                 "for p in opt: p.register_post_accumulate_grad_hook(hook)");
   return NULL;
 }
 
@@ -725,10 +724,10 @@ static const vram__change_row vram__change_rows[] = {
     VRAM__ROWS("SGD", TRAINING, OPTIMIZER, VRAM_OPTIM_sgd, optimizer,
       "another optimizer: find its learning rate",
       "optimizer = torch.optim.SGD(model.parameters(), lr=lr)"),
-    VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 learn, nothing else",
+    VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 on linear layers learn, nothing else",
       VRAM__TORCH_LORA),
     VRAM__ROWS("QLoRA", TRAINING, ADAPTERS, 1, lora,
-      "adapters of rank 16 learn, nothing else; 4 bits of linear weights",
+      "adapters of rank 16 on linear layers learn, nothing else; 4 bits of their weights",
       VRAM__TORCH_LOAD "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\"))" VRAM__TORCH_KBIT
       "\n" VRAM__TORCH_LORA),
     VRAM__ROWS("half of the layers frozen", TRAINING, ADAPTERS, 0, freeze,

@@ -27,6 +27,7 @@ static const vram__message_form vram__message_forms[] = {
     {VRAM_MESSAGE_XLA, "ran out of memory trying to allocate %"},
     {VRAM_MESSAGE_XLA, "Out of memory while trying to allocate %"},
     {VRAM_MESSAGE_XLA, "Out of memory trying to allocate %"},
+    {VRAM_MESSAGE_XLA, "Out of memory allocating %"},
     {VRAM_MESSAGE_XLA, "Failed to allocate request for %"},
     {VRAM_MESSAGE_XLA, "Ran out of memory in memory space"},
     {VRAM_MESSAGE_XLA, "OOM when allocating tensor with shape"},
@@ -35,6 +36,11 @@ static const vram__message_form vram__message_forms[] = {
     {VRAM_MESSAGE_LLAMA, "failed to allocate ~ buffer of size %"},
     {VRAM_MESSAGE_LLAMA, "unable to allocate ~ buffer"},
     {VRAM_MESSAGE_CUDA, "CUDA error: out of memory"},
+    {VRAM_MESSAGE_CUDA, "CUDA driver error: out of memory"},
+    {VRAM_MESSAGE_CUDA, "HIP error: out of memory"},
+    {VRAM_MESSAGE_CUDA, "hipErrorOutOfMemory"},
+    {VRAM_MESSAGE_CUDA, "Cuda failure 2 'out of memory'"}, /* NCCL */
+    {VRAM_MESSAGE_CUDA, "CUDNN_STATUS_ALLOC_FAILED"},
     {VRAM_MESSAGE_CUDA, "cuda runtime error (2) : out of memory"},
     {VRAM_MESSAGE_CUDA, "CUBLAS_STATUS_ALLOC_FAILED"},
     {VRAM_MESSAGE_CUDA, "CUDA_ERROR_OUT_OF_MEMORY"}};

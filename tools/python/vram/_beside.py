@@ -11,7 +11,7 @@ import sys
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, TextIO, Tuple
 
 from ._errors import VramError
-from ._model import export, tools
+from ._model import ModelText, export, tools
 from ._options import words
 from ._report import Report
 
@@ -115,6 +115,10 @@ def flat(batch: Any) -> Tuple[Dict[str, Any], Callable[[Mapping[str, Any]], Any]
     return tensors, rebuilt
 
 
+def bytes_of(tensors: Mapping[str, Any]) -> int:
+    return sum(t.numel() * t.element_size() for t in tensors.values())
+
+
 @contextlib.contextmanager
 def same_random_numbers() -> Iterator[None]:
     """what is random behind it is as without it"""
@@ -134,16 +138,21 @@ def same_random_numbers() -> Iterator[None]:
             numpy.random.set_state(of_numpy)
 
 
-def batch_of(loader: Any) -> Any:
-    """a batch as the loader makes it, of the first elements of its dataset: no iterator of it moves"""
+def has_numbers(loader: Any) -> bool:
+    """whether the loader's dataset has elements by number"""
     import torch
 
+    return not isinstance(getattr(loader, "dataset", None), (type(None), torch.utils.data.IterableDataset))
+
+
+def batch_of(loader: Any) -> Any:
+    """a batch as the loader makes it, of the first elements of its dataset: no iterator of it moves"""
     dataset = getattr(loader, "dataset", None)
     sampler: Any = getattr(loader, "batch_sampler", None)
     while getattr(sampler, "batch_sampler", None) is not None:  # accelerate's
         sampler = sampler.batch_sampler
     size = getattr(sampler, "batch_size", None) or getattr(loader, "batch_size", None)
-    if dataset is None or isinstance(dataset, torch.utils.data.IterableDataset) or not size:
+    if dataset is None or not has_numbers(loader) or not size:
         raise VramError("the data has no elements by number: give batch=, a batch as the loader makes it")
     indices = range(min(size, len(dataset)))
     if hasattr(dataset, "__getitems__"):
@@ -192,8 +201,11 @@ class Beside:
         self.steps = 0
         self.after_first: Optional[Dict[str, int]] = None
         self.between: Optional[int] = None
-        self.largest = 0
+        self.largest: Tuple[int, Any] = (0, None)  # bytes of the largest batch, and such a batch without memory
+        self.first_batch = 0
+        self.again: Optional[Callable[[Any], ModelText]] = None
         self.inputs = 0
+        self.sees_batches = True  # what the model is called with is a batch
         self.waiting = 0  # batches that wait on the device
 
     def say(self, text: str) -> None:
@@ -212,6 +224,12 @@ class Beside:
         found = torch.cuda.memory_stats()
         peaks = {f: int(found[f"{f}_bytes.all.peak"]) for f in FIGURES}
         return {**peaks, "now": int(found["requested_bytes.all.current"])}
+
+    def exported(self, model: Any, batch: Any, forward: Callable[[Any, Any], Any]) -> Tuple[ModelText, Dict[str, Any]]:
+        """the text of forward(model, batch), and the batch's tensors by name"""
+        tensors, rebuilt = flat(batch)
+        with plain(model):
+            return export(model, tensors, forward=lambda model, **inputs: forward(model, rebuilt(inputs))), tensors
 
     @careful
     def begin(self, predict: Callable[[], None]) -> None:
@@ -235,9 +253,8 @@ class Beside:
             if "parallel" not in self.options and "deepspeed" not in self.options:
                 raise VramError("several ranks: say how the model is divided with parallel=")
         with same_random_numbers():
-            tensors, rebuilt = flat(batch(self.batch))
-            with plain(model):
-                text = export(model, tensors, forward=lambda model, **inputs: forward(model, rebuilt(inputs)))
+            text, tensors = self.exported(model, batch(self.batch), forward)
+            self.again = lambda largest: self.exported(model, largest, forward)[0]
         by_optimizer, self.reasons = optimizer_words(optimizer)
         options = {**by_optimizer, **given, **self.options}
         self.device = "no CUDA device"
@@ -248,11 +265,12 @@ class Beside:
                 options = {"budget": properties.total_memory, "cc": f"{properties.major}.{properties.minor}", **options}
             if is_pretended():
                 options = {"cudnn": "none", **options}
-        told = ["estimate", "-", *words(options), *m.rules_options()]
-        self.steady = Report(told, str(text), text.notes)
-        self.first = Report([*told, "--step", "first"], str(text), text.notes)
+        self.told = ["estimate", "-", *words(options), *m.rules_options()]
+        self.steady = Report(self.told, str(text), text.notes)
+        self.first = Report([*self.told, "--step", "first"], str(text), text.notes)
         self.reasons += text.notes
-        self.inputs = sum(t.numel() * t.element_size() for t in tensors.values())
+        self.inputs = bytes_of(tensors)
+        self.there = bytes_of({k: t for k, t in tensors.items() if t.is_cuda})
         self.at_zero_grad_late = bool(options.get("zero_grad_late"))
         fits = "" if self.steady.fits is not False else ": does not fit; vram.advise says what to change"
         self.say(
@@ -272,7 +290,7 @@ class Beside:
             model.register_forward_pre_hook(lambda _, args, kwargs: self.called((args, kwargs)), with_kwargs=True),
         ]
         torch.cuda.reset_peak_memory_stats()
-        self.start = self.stats()["now"]
+        self.start = self.stats()["now"] - self.there
 
     @careful
     def stepped(self) -> None:
@@ -284,10 +302,19 @@ class Beside:
     def called(self, inputs: Any) -> None:
         if self.steps == 1 and self.between is None:
             self.between = self.stats()["now"]
-        from torch.utils import _pytree
+        if self.sees_batches and not inputs[0]:
+            self.saw(inputs[1])
 
-        size = sum(t.numel() * t.element_size() for t in _pytree.tree_leaves(inputs) if hasattr(t, "element_size"))
-        self.largest = max(self.largest, size)
+    @careful
+    def saw(self, batch: Any) -> None:
+        """a batch that runs: the largest is kept, without memory"""
+        import torch
+
+        tensors, rebuilt = flat(batch)
+        size = bytes_of(tensors)
+        self.first_batch = self.first_batch or size
+        if size > max(self.largest[0], self.inputs + FEW):
+            self.largest = size, rebuilt({k: torch.empty_like(t, device="meta") for k, t in tensors.items()})
 
     @careful
     def end(self) -> None:
@@ -298,10 +325,21 @@ class Beside:
         if self.after_first is None:
             self.off("the run made no step")
             return
-        self.result = self.compared(last)
+        self.result = self.compared(last, self.of_the_largest())
         self.say(str(self.result))
 
-    def compared(self, last: Mapping[str, int]) -> Comparison:
+    def of_the_largest(self) -> Optional[Report]:
+        """the report of the largest batch, where that was not the predicted one"""
+        again, self.again = self.again, None
+        if again is None or self.largest[1] is None or self.steps < 2:
+            return None
+        try:
+            with same_random_numbers():
+                return Report(self.told, str(again(self.largest[1])))
+        except VramError:
+            return None
+
+    def compared(self, last: Mapping[str, int], largest: Optional[Report]) -> Comparison:
         first, steady, after = self.first, self.steady, self.after_first or last
         own = first.params_bytes + first.buffers_bytes
         rows = [Row("start", "requested", own, self.start)]
@@ -309,13 +347,13 @@ class Beside:
         def peaks(report: Report) -> Tuple[int, int, int]:
             return report.peak_requested_bytes, report.peak_allocated_bytes.expected, report.peak_reserved_bytes
 
-        of_all = tuple(map(max, peaks(first), peaks(steady))) if self.steps > 1 else peaks(first)
+        of_all = tuple(map(max, peaks(first), peaks(steady), peaks(largest or steady))) if self.steps > 1 else peaks(first)
         rows += [Row("first step", f, p, after[f]) for f, p in zip(FIGURES, peaks(first))]
         if self.steps > 1:
             rows += [Row("all steps", f, p, last[f]) for f, p in zip(FIGURES, of_all)]
-        return Comparison(rows, self.why(rows), self.steps, self.device, first, steady)
+        return Comparison(rows, self.why(rows, largest), self.steps, self.device, first, steady)
 
-    def why(self, rows: List[Row]) -> List[str]:
+    def why(self, rows: List[Row], largest: Optional[Report]) -> List[str]:
         """the reasons of differences"""
         by = {(r.when, r.figure): r for r in rows}
         last = by.get(("all steps", "requested"), by["first step", "requested"])
@@ -325,7 +363,7 @@ class Beside:
         before, kept = rows[0].difference, 0
         if before:
             reasons.append(f"{before:+,} bytes were there at the start beside parameters and buffers of the model")
-        if self.between is not None:
+        if self.between is not None and self.largest[1] is None:  # else it has a batch of another size
             held = self.first.params_bytes + self.first.buffers_bytes + self.steady.optimizer_bytes + self.inputs_held()
             held += self.steady.gradients_bytes if self.at_zero_grad_late else 0
             kept = self.between - held - before
@@ -338,8 +376,11 @@ class Beside:
         bounds = self.steady.peak_allocated_bytes
         if self.steady.cudnn_bytes.upper and self.steady.cudnn_bytes.upper != self.steady.cudnn_bytes.expected:
             reasons.append(f"workspaces of cuDNN are not known before: allocated {bounds.lower:,} to {bounds.upper:,}")
-        if self.largest > self.inputs:
-            reasons.append(f"the largest batch had {self.largest:,} bytes of inputs, the predicted one {self.inputs:,}")
+        if self.largest[1] is not None:
+            then = "all steps: predicted for that one" if largest else "it cannot be predicted behind the run"
+            reasons.append(f"the largest batch had {self.largest[0]:,} bytes, the predicted one {self.inputs:,}; {then}")
+        if self.first_batch and abs(self.first_batch - self.inputs) > FEW:
+            reasons.append(f"the batch of the first step had {self.first_batch:,} bytes, the predicted one {self.inputs:,}")
         return reasons + self.reasons
 
     def inputs_held(self) -> int:

@@ -6,7 +6,8 @@
         ...                                                     # the loop
 
 They never stop the run: where there is no prediction they say why, in one line. Options are those of the command
-(parallel="ddp=8"); batch= is a batch as the loader makes it, where the dataset has no elements by number. `.result` is the
+(parallel="ddp=8"); batch= is a batch as the loader makes it, where the dataset has no elements by number (Lightning's
+callback takes the run's first one). `.result` is the
 Comparison. PyTorch's peaks are set back when the run begins.
 """
 
@@ -17,7 +18,7 @@ import importlib.util
 import inspect
 from typing import Any, Callable, Dict, Iterator, Optional, TextIO
 
-from ._beside import Beside, Comparison, Row, batch_of
+from ._beside import Beside, Comparison, Row, batch_of, has_numbers
 from ._errors import VramError
 
 __all__ = ["Comparison", "LightningCallback", "Row", "TransformersCallback", "accelerate"]
@@ -66,7 +67,7 @@ def with_count(batch: Any, model: Any) -> Any:
     accepts = getattr(model, "accepts_loss_kwargs", any(p.kind is p.VAR_KEYWORD for p in takes))
     batch = dict(batch)
     if accepts and "labels" in batch:
-        batch["num_items_in_batch"] = torch.tensor(batch["labels"].numel())
+        batch["num_items_in_batch"] = torch.tensor(float(batch["labels"].numel()))
     return batch
 
 
@@ -128,7 +129,17 @@ def _lightning() -> Any:
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             if not trainer.is_global_zero:
                 self.beside.is_off = True
-            self.beside.begin(lambda: self.predict(trainer, pl_module))
+            self.beside.sees_batches = False
+            self.begun = self.beside.batch is not None or has_numbers(trainer.train_dataloader)
+            if self.begun:
+                self.beside.begin(lambda: self.predict(trainer, pl_module))
+
+        def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+            if not self.begun:  # the first of the run itself
+                self.begun, self.beside.batch = True, batch
+                self.beside.begin(lambda: self.predict(trainer, pl_module))
+                self.beside.batch = None
+            self.beside.saw(batch)
 
         def predict(self, trainer: Any, module: Any) -> None:
             if not module.automatic_optimization or len(trainer.optimizers) != 1:
@@ -181,6 +192,7 @@ def accelerate(
     """
     beside = Beside(batch, file, **options)
     beside.is_off = not accelerator.is_main_process
+    beside.sees_batches = loss is None
     plain_model = accelerator.unwrap_model(model)
     mixed = accelerator.mixed_precision != "no"
 
