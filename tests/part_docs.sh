@@ -11,6 +11,7 @@
 #     part NAME has WORD another part of the tests runs it: its script has the word
 #     tests/FILE runs it
 #     what it prints     what a block prints that a test runs
+#     of a run on a GPU  what one printed that needs a GPU
 #     is the tests themselves
 work=$PWD/build/docs
 rm -rf "$work"
@@ -85,6 +86,7 @@ not_run() { # not_run WHY: a reason that can be looked at
     if grep -qF -- "${1#* has }" "$script"; then ok; else bad "$place: $script has no '${1#* has }'"; fi ;;
   "tests/"*" runs it") if [ -e "${1% runs it}" ]; then ok; else bad "$place: there is no ${1% runs it}"; fi ;;
   "what it prints") case $last in *" runs it" | "part "*) ok ;; *) bad "$place: nothing runs the block above" ;; esac ;;
+  "of a run on a GPU") case $last in needs*) ok ;; *) bad "$place: the block above needs nothing" ;; esac ;;
   "is the tests themselves") ok ;;
   "needs "?*)
     for what in $(echo "${1#needs }" | sed -e 's/ and /,/g' -e 's/ //g' -e 's/,/ /g'); do
@@ -101,7 +103,7 @@ not_run() { # not_run WHY: a reason that can be looked at
     esac ;;
   *) bad "$place: not run, and no reason that can be looked up (the top of tests/part_docs.sh has those that can): $1" ;;
   esac
-  [ "$1" = "what it prints" ] || last=$1
+  case $1 in "what it prints" | "of a run on a GPU") ;; *) last=$1 ;; esac
 }
 # what some commands find: a server on a CUDA runtime in memory, and an NVIDIA driver
 if have g++ && { have llvm-symbolizer || have addr2line; } && g++ -shared -fPIC -DLIBRARY -Wl,-soname,libcudart.so.13 -o "$work/libcudart.so.13" tests/preload/server.cpp; then

@@ -130,12 +130,27 @@ by_pkg_config() { # by_pkg_config NAME OPTIONS...
     set --
   done
 }
+# in the place of the compiler: vram.c, the same in all, is compiled by the first project, and a copy in the others
+cat >"$work/keep" <<END
+#!/bin/sh
+before=
+for word; do
+  case \$before\$word in -o*/vram.c.o)
+    if [ -e "$work/kept.o" ]; then exec cp "$work/kept.o" "\$word"; fi
+    "\$@" && exec cp "\$word" "$work/kept.o"
+    exit 1 ;;
+  esac
+  before=\$word
+done
+exec "\$@"
+END
+chmod +x "$work/keep"
 by_cmake() { # by_cmake NAME OPTIONS...
   name=$1
   shift
   have cmake || { skip "no cmake: $name"; return; }
   rm -rf "$work/cmake"
-  cell "$name" cmake -S $consumer -B "$work/cmake" "$@"
+  cell "$name" cmake -S $consumer -B "$work/cmake" "-DCMAKE_C_COMPILER_LAUNCHER=$work/keep" "$@"
   cell "$name, build" cmake --build "$work/cmake"
   runs "$name, c" "$work/cmake/consumer-c"
   runs "$name, c++" "$work/cmake/consumer-cxx"

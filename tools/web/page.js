@@ -233,17 +233,18 @@ onmessage = async (e) => {
     if (j.peak_node)
       figures.append(element("dt", "The peak"), element("dd", `in ${j.peak_phase}, at ${j.peak_node}`));
     const rows = [];
-    for (const [key, value] of Object.entries(j)) {
-      if (!key.endsWith("_bytes") || one(value) === undefined || one(value) === null) continue;
-      const ranged = typeof value === "object" && value !== null;
-      rows.push([
-        key.replace(/_bytes$/, "").replace(/_/g, " "),
-        SOURCES[(j.sources || {})[key]] || "",
-        exact(one(value)),
-        ranged ? exact(value.lower) : "",
-        ranged ? exact(value.upper) : "",
-      ]);
-    }
+    const put = (name, source, value) => {
+      if (one(value) === undefined || one(value) === null) return;
+      const ends = typeof value === "object" ? [value.lower, value.upper].map(exact) : ["", ""];
+      rows.push([name, source, exact(one(value)), ...ends]);
+    };
+    for (const [name, parts] of Object.entries(j.buffers || {}))
+      for (const part in parts)
+        put(`${name}: ${part}`, part === "compute" && j.compute !== "exact" ? "" : "exact", parts[part]);
+    for (const name in j.beside_bytes || {}) put(`${name}: beside`, SOURCES.bound, j.beside_bytes[name]);
+    for (const [key, value] of Object.entries(j))
+      if (key.endsWith("_bytes"))
+        put(key.replace(/_bytes$/, "").replace(/_/g, " "), SOURCES[(j.sources || {})[key]] || "", value);
     table("parts", "Bytes", ["what", "how it is known", "expected", "at least", "at most"], rows, 2);
   }
 
@@ -378,10 +379,11 @@ onmessage = async (e) => {
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(from.textContent);
+        button.textContent = "Copied";
       } catch {
         getSelection().selectAllChildren(from); // the user's own keys copy it
+        button.textContent = "Selected";
       }
-      button.textContent = "Copied";
       setTimeout(() => (button.textContent = "Copy"), 1500);
     });
   }
@@ -469,7 +471,7 @@ onmessage = async (e) => {
         const advice = await slow.run(["advise", model, ...own, ...(n ? ["--tries", n] : []), "--json"]);
         if (id !== asked) return;
         const j = advice.stdout && JSON.parse(advice.stdout);
-        const whole = !n || !j || j.played < n;
+        const whole = !n || !j;
         if (j) {
           advisedOf = model;
           state.advice = { stdout: advice.stdout, status: advice.status };
@@ -490,7 +492,7 @@ onmessage = async (e) => {
     const fit = await slow.run(["fit", model, ...rest, "--json"]);
     if (id !== asked) return;
     const j = fit.stdout && JSON.parse(fit.stdout);
-    if (j && j.value) $("largest").textContent = `The largest ${j.solve} that fits: ${exact(j.value)}`;
+    if (j && j.value) $("largest").textContent = `The largest ${j.solve === "ctx" ? "context" : j.solve} that fits: ${exact(j.value)}`;
   }
 
   // Words of the command into the fields; what has none goes into the last one.
@@ -562,6 +564,8 @@ onmessage = async (e) => {
       $("dims").append(label);
     });
     $("dims").classList.toggle("off", !dims.length);
+    $("more").placeholder = { graph: "as --ema foreach", gguf: "as --n-ubatch 1024", weights: "" }[kind];
+    $("h-why").textContent = kind === "graph" ? "Why, and what bounds it" : "The file";
     ranks();
   }
 
