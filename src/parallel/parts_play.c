@@ -153,6 +153,7 @@ VRAM__FN int vram__part_step(vram__step *t, vram__pipe *p, const vram_graph *g,
   t->cuts = NULL;
   t->caches = NULL;
   t->layers = NULL;
+  t->inplace = NULL;
   t->pipe = NULL;
   r = vram__step_set_up(g, o, scratch, bytes, report, t, 0);
   if (!r) {
