@@ -131,6 +131,18 @@ refuse "nothing learns" "no weight is left that learns" ./vram estimate mlp --tr
 refuse "no attention" "no line of the model calls" ./vram estimate resnet18 --attention flash
 refuse "a kernel that cannot" "this attention backend does not take these tensors" ./vram estimate vit_b_16 --attention flash
 
+# where it fits: the largest batch of a line is that of vram fit with its options
+./vram advise resnet18 --train adamw --batch 8 --gpu t4 --json >$work/json
+{ tr '\n' ' ' && echo; } <$work/json | sed 's/"fits":/\n&/g' |
+  sed -n 's/.*"largest_batch":\([0-9][0-9]*\).*"command":"vram estimate \([^"]*\)".*/\1 \2/p' >$work/lines
+[ "$(wc -l <$work/lines)" -ge 3 ] && ok || bad "vram advise: $(wc -l <$work/lines) lines with a batch"
+head -n 3 $work/lines >$work/some
+while read -r batch command; do
+  parts=$(echo "$command" | sed -n 's/.*--accumulate \([0-9]*\).*/\1/p')
+  fits=$(eval "./vram fit $(echo "$command" | sed 's/--batch [0-9]*//')" --json | grep -o '"value":[0-9]*' | head -n 1 | grep -o '[0-9]*$')
+  [ "$((${fits:-0} * ${parts:-1}))" = "$batch" ] && ok || bad "vram fit $command: $fits in ${parts:-1} parts, and advise says $batch"
+done <$work/some
+
 # none that does not fit is shown as fitting, and the exit status says whether one does
 ./vram advise resnet18 --train sgd_momentum --batch 64 --budget 2GiB --tries 60 >$work/text
 [ $? = 0 ] && ok || bad "some fit, and the exit status says no"

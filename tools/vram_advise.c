@@ -181,6 +181,7 @@ static void options_of(const advise_job *a, vram_advise_options *o) {
   o->step.step = j->o;
   o->step.stop = cmd_stop;
   o->is_planned = j->automatic;
+  o->batches = j->has_budget;
   o->devices = j->devices;
   o->most = (uint32_t)a->most;
   o->threads = threads_for(THREADS_MOST);

@@ -153,6 +153,8 @@ static void print_saved(const vram_advice *v, const vram_advice_line *x) {
     printf("; cached memory goes back %" PRIu64 " time%s", x->report.num_alloc_retries,
            x->report.num_alloc_retries == 1 ? "" : "s");
   printf("\n");
+  if (x->largest)
+    printf("    largest batch %" PRId64 ", now %" PRId64 "\n", x->largest, v->now.largest);
 }
 
 static void print_line(const advise_job *a, const vram_advice *v, uint32_t number,
@@ -254,6 +256,8 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   printf("\n%" PRIu32 " steps played", v->played);
   if (v->left)
     printf("; %" PRIu32 " not: --tries", v->left);
+  if (v->now.largest)
+    printf("; the largest batch as it is: %" PRId64, v->now.largest);
   if (v->skipped)
     printf("; %" PRIu32 " not that look far from the budget, or take long to plan", v->skipped);
   printf("%s\n", v->stopped              ? "; stopped: there may be better ones"
@@ -284,7 +288,11 @@ static void json_step(const advise_job *a, const vram_advice_line *x) {
          r->peak_requested_bytes, r->peak_allocated_bytes.expected, r->device_bytes.expected,
          r->num_alloc_retries, r->pinned_bytes);
   printf(",\"forward_flops\":%" PRIu64 ",\"recomputed_flops\":%" PRIu64, x->flops, x->again);
-  printf(",\"sent_bytes\":%" PRIu64, x->sent);
+  printf(",\"sent_bytes\":%" PRIu64 ",\"largest_batch\":", x->sent);
+  if (x->largest)
+    printf("%" PRId64, x->largest);
+  else
+    printf("null");
 }
 
 static void json_line(const advise_job *a, const vram_advice *v, const vram_advice_line *x) {

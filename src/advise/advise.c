@@ -951,6 +951,14 @@ static int vram__advise_before(const vram__advise *a, const vram_advice_line *x,
     return x->is_trifle < y->is_trifle;
   if (x->effect != y->effect)
     return x->effect < y->effect;
+  if (x->largest && y->largest && x->largest != y->largest) {
+    const double xg = (double)(x->largest - a->to->now.largest) / (p.price ? (double)p.price : 1.0);
+    const double yg = (double)(y->largest - a->to->now.largest) / (q.price ? (double)q.price : 1.0);
+    if (xg > yg || xg < yg)
+      return xg > yg;
+  }
+  if (!x->largest != !y->largest)
+    return x->largest != 0;
   if (!searching)
     return vram__advise_pays_more(&p, &q, all);
   if (p.price != q.price)
@@ -962,7 +970,7 @@ static int vram__advise_before(const vram__advise *a, const vram_advice_line *x,
   return x->parts != y->parts ? x->parts < y->parts : p.allocated < q.allocated;
 }
 
-static void vram__advise_sort(vram__advise *a) {
+static void vram__advise_mark(vram__advise *a) {
   vram_advice *to = a->to;
   uint32_t i, k, n = 0;
   for (i = 0; i < to->nline; i++)
@@ -975,12 +983,79 @@ static void vram__advise_sort(vram__advise *a) {
     for (k = 0; k < to->nline && x->is_pareto; k++)
       x->is_pareto = k == i || !vram__advise_beats(a, to->line + k, x);
   }
+}
+
+static void vram__advise_sort(vram__advise *a) {
+  vram_advice *to = a->to;
+  uint32_t i, k;
   for (i = 1; i < to->nline; i++) { /* some hundred */
     const vram_advice_line x = to->line[i];
     for (k = i; k && vram__advise_before(a, &x, to->line + k - 1); k--)
       to->line[k] = to->line[k - 1];
     to->line[k] = x;
   }
+}
+
+/* ---- how far the batch grows ---- */
+
+/* The largest batch of the step x. 0: it is not known. */
+static int64_t vram__advise_batch(const vram__advise *a, vram__advised *x) {
+  const uint32_t parts = x->parts ? x->parts : x->step.accumulate > 1 ? x->step.accumulate : 1;
+  vram_solve_options o;
+  vram_solution found;
+  uint32_t i;
+  if (x->is_planned || !a->g.ndim)
+    return 0;
+  vram__memory_zero(&o, sizeof o);
+  for (i = 0; i < x->nset; i++)
+    if (x->set[i].name && !vram__text_is(a->g.dim[0].name, a->g.dim[0].len, x->set[i].name))
+      x->set[o.nset++] = x->set[i];
+  o.set = x->set;
+  o.budget_bytes = a->o->step.budget_bytes;
+  o.checkpoint_nodes = x->nodes;
+  o.lora = x->lora;
+  o.quant = x->quant;
+  o.freeze = x->freeze;
+  o.inplace = x->inplace;
+  o.step = x->step;
+  if (o.step.replay)
+    o.step.replay = &x->pool;
+  o.stop = a->o->step.stop;
+  o.user = a->o->step.user;
+  if (vram_solve(a->text, a->len, &o, a->allocator, &found, NULL) || found.stopped)
+    return 0;
+  return found.fits.value * parts;
+}
+
+/* Of the line i, behind the last one of the step as it is. */
+static int vram__advise_batch_of(void *user, uint32_t k, uint32_t i) {
+  vram__advise *a = (vram__advise *)user;
+  vram_advice_line *line = i < a->to->nline ? a->to->line + i : &a->to->now;
+  vram__advised x;
+  uint32_t n;
+  if (a->thread[k].stopped || (a->o->step.stop && a->o->step.stop(a->o->step.user))) {
+    a->thread[k].stopped = 1;
+    return 1;
+  }
+  vram__advised_begin(a, &x);
+  for (n = 0; n < line->nchange; n++) {
+    int64_t arg;
+    vram__change_at(&a->g, line->change[n], &arg)->apply(&a->now, &x, arg, NULL);
+  }
+  if ((line->is_pareto && !x.step.parallel) || !line->nchange) /* ranks may share the batch */
+    line->largest = vram__advise_batch(a, &x);
+  return 0;
+}
+
+static void vram__advise_batches(vram__advise *a) {
+  uint32_t i;
+  if (!a->o->batches || !a->to->now.fits)
+    return;
+  if (a->o->run && a->o->threads > 1)
+    a->o->run(a->to->nline + 1, vram__advise_batch_of, a);
+  else
+    for (i = 0; i <= a->to->nline && !vram__advise_batch_of(a, 0, i); i++)
+      ;
 }
 
 /* ---- all of it ---- */
@@ -1036,6 +1111,10 @@ static vram_result vram__advise_all(vram__advise *a, vram_error *err) {
     lost |= a->thread[i].lost;
   if (r || lost)
     return vram__advise_no_memory(err);
+  vram__advise_mark(a);
+  vram__advise_batches(a);
+  for (i = 0; i < VRAM__ADVISE_THREADS; i++)
+    to->stopped |= a->thread[i].stopped;
   vram__advise_sort(a);
   return VRAM_OK;
 }

@@ -122,6 +122,46 @@ static const char *vram__change_modules(const vram__advised_now *now, vram__advi
   return NULL;
 }
 
+/* The optimizer as PyTorch, bitsandbytes or timm make it; how: further arguments. */
+static void vram__change_torch_optimizer(vram_alternative *c, const vram_step_options *o,
+                                         const char *before, const char *what, const char *how) {
+  static const struct {
+    uint8_t optimizer;
+    const char *call, *more;
+  } rows[] = {{VRAM_OPTIM_sgd, "torch.optim.SGD", ", lr=lr"},
+              {VRAM_OPTIM_sgd_momentum, "torch.optim.SGD", ", lr=lr, momentum=0.9"},
+              {VRAM_OPTIM_sgd_nesterov, "torch.optim.SGD", ", lr=lr, momentum=0.9, nesterov=True"},
+              {VRAM_OPTIM_adam, "torch.optim.Adam", ""},
+              {VRAM_OPTIM_adam_amsgrad, "torch.optim.Adam", ", amsgrad=True"},
+              {VRAM_OPTIM_adamw, "torch.optim.AdamW", ""},
+              {VRAM_OPTIM_adamw_amsgrad, "torch.optim.AdamW", ", amsgrad=True"},
+              {VRAM_OPTIM_adagrad, "torch.optim.Adagrad", ""},
+              {VRAM_OPTIM_rmsprop, "torch.optim.RMSprop", ""},
+              {VRAM_OPTIM_rmsprop_momentum, "torch.optim.RMSprop", ", momentum=0.9"},
+              {VRAM_OPTIM_rmsprop_centered, "torch.optim.RMSprop", ", centered=True"},
+              {VRAM_OPTIM_rmsprop_centered_momentum, "torch.optim.RMSprop",
+               ", momentum=0.9, centered=True"},
+              {VRAM_OPTIM_adadelta, "torch.optim.Adadelta", ""},
+              {VRAM_OPTIM_adamax, "torch.optim.Adamax", ""},
+              {VRAM_OPTIM_nadam, "torch.optim.NAdam", ""},
+              {VRAM_OPTIM_radam, "torch.optim.RAdam", ""},
+              {VRAM_OPTIM_asgd, "torch.optim.ASGD", ""},
+              {VRAM_OPTIM_rprop, "torch.optim.Rprop", ""},
+              {VRAM_OPTIM_adafactor, "torch.optim.Adafactor", ""},
+              {VRAM_OPTIM_muon, "torch.optim.Muon", ""}};
+  uint32_t i = 0, n = vram__text_len(c->torch);
+  while (i < sizeof rows / sizeof *rows && rows[i].optimizer != (uint32_t)o->optimizer)
+    i++;
+  vram__text_puts(c->torch, sizeof c->torch, &n, before);
+  vram__text_puts(c->torch, sizeof c->torch, &n,
+                  i < sizeof rows / sizeof *rows ? rows[i].call : "your_optimizer");
+  vram__text_puts(c->torch, sizeof c->torch, &n, "(");
+  vram__text_puts(c->torch, sizeof c->torch, &n, what);
+  vram__text_puts(c->torch, sizeof c->torch, &n,
+                  i < sizeof rows / sizeof *rows ? rows[i].more : "");
+  vram__text_puts(c->torch, sizeof c->torch, &n, how);
+}
+
 static const char *vram__change_impl(const vram__advised_now *now, vram__advised *x, int64_t arg,
                                      vram_alternative *c) {
   const vram_optim_impl impl = (vram_optim_impl)arg;
@@ -140,6 +180,10 @@ static const char *vram__change_impl(const vram__advised_now *now, vram__advised
   if (c)
     vram__change_word(c,
                       impl == VRAM_OPTIM_IMPL_FUSED ? " --optim-impl fused" : " --optim-impl loop");
+  if (c)
+    vram__change_torch_optimizer(c, &x->step, "optimizer = ", "model.parameters()",
+                                 impl == VRAM_OPTIM_IMPL_FUSED ? ", fused=True)"
+                                                               : ", foreach=False)");
   return NULL;
 }
 
@@ -157,6 +201,11 @@ static const char *vram__change_hooks(const vram__advised_now *now, vram__advise
   x->step.optimizer_in_backward = 1;
   if (c)
     vram__change_word(c, " --optimizer-in-backward");
+  if (c)
+    vram__change_torch_optimizer(c, &x->step, "opt = {p: ", "[p]",
+                                 ") for p in model.parameters() if p.requires_grad}\n"
+                                 "def hook(p): opt[p].step(); opt[p].zero_grad()\n"
+                                 "for p in opt: p.register_post_accumulate_grad_hook(hook)");
   return NULL;
 }
 
@@ -557,11 +606,6 @@ static const char vram__torch_amp16[] = "scaler = torch.amp.GradScaler()\n"
                                         "    loss = loss_of(model(x))\n"
                                         "scaler.scale(loss).backward()\n"
                                         "scaler.step(optimizer); scaler.update()";
-static const char vram__torch_hooks[] = "opt = {p: torch.optim.AdamW([p])  # your optimizer\n"
-                                        "       for p in model.parameters() if p.requires_grad}\n"
-                                        "def hook(p): opt[p].step(); opt[p].zero_grad()\n"
-                                        "for p in opt: p.register_post_accumulate_grad_hook(hook)";
-
 static const char vram__torch_zero1[] =
     "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
     "model = torch.nn.parallel.DistributedDataParallel(model)\n"
@@ -601,13 +645,11 @@ static const vram__change_row vram__change_rows[] = {
     VRAM__ROWS("activations in place", SAME, ACTIVATIONS, 0, inplace, "nothing",
       "for name in in_place:  # vram estimate --json lists their names\n"
       "    model.get_submodule(name).inplace = True"),
-    VRAM__ROWS("fused optimizer", SAME, IMPL, VRAM_OPTIM_IMPL_FUSED, impl, "nothing",
-      "optimizer = torch.optim.AdamW(model.parameters(), fused=True)  # your optimizer"),
+    VRAM__ROWS("fused optimizer", SAME, IMPL, VRAM_OPTIM_IMPL_FUSED, impl, "nothing", NULL),
     VRAM__ROWS("optimizer as a loop", SAME, IMPL, VRAM_OPTIM_IMPL_LOOP, impl,
-      "kernels for each parameter: slower",
-      "optimizer = torch.optim.AdamW(model.parameters(), foreach=False)  # your optimizer"),
+      "kernels for each parameter: slower", NULL),
     VRAM__ROWS("optimizer in backward", SAME, HOOKS, 0, hooks,
-      "no clipping, no accumulation; kernels for each parameter", vram__torch_hooks),
+      "no clipping, no accumulation; kernels for each parameter", NULL),
     VRAM__ROWS("batch in 2 parts", SAME, BATCH, 2, batch,
       "smaller kernels", NULL),
     VRAM__ROWS("batch in 4 parts", SAME, BATCH, 4, batch,
@@ -681,7 +723,7 @@ static const vram__change_row vram__change_rows[] = {
       "optimizer = bitsandbytes.optim.Lion8bit(model.parameters())"),
     VRAM__ROWS("SGD", TRAINING, OPTIMIZER, VRAM_OPTIM_sgd, optimizer,
       "another optimizer: find its learning rate",
-      "optimizer = torch.optim.SGD(model.parameters(), lr=...)"),
+      "optimizer = torch.optim.SGD(model.parameters(), lr=lr)"),
     VRAM__ROWS("LoRA", TRAINING, ADAPTERS, 0, lora, "adapters of rank 16 on linear layers learn, nothing else",
       VRAM__TORCH_LORA),
     VRAM__ROWS("QLoRA", TRAINING, ADAPTERS, 1, lora,

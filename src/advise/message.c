@@ -411,8 +411,9 @@ static void vram__message_decide(vram_message *m) {
   for (i = VRAM_CAUSE_TOO_LARGE; i < VRAM_CAUSE_FULL && !first; i++)
     if (found >> i & 1u)
       first = (vram_cause)i;
-  if (!first && (m->known & ~(1u << VRAM_MESSAGE_ASKED)))
-    first = VRAM_CAUSE_FULL;
+  if (!first && (m->known & (1u << VRAM_MESSAGE_ALLOCATED | 1u << VRAM_MESSAGE_RESERVED |
+                             1u << VRAM_MESSAGE_PROCESS | 1u << VRAM_MESSAGE_ALLOWED)))
+    first = VRAM_CAUSE_FULL; /* a message that was cut may not tell what the program holds */
   m->cause = first;
   m->also &= ~(1u << first);
 }

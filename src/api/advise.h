@@ -36,15 +36,17 @@ typedef struct vram_advice_line {
   uint32_t nchange, change[VRAM_ADVICE_CHANGES]; /* numbers of alternatives, ascending */
   vram_effect effect;                            /* the dearest of them */
   int played;
-  int fits;       /* the budget; 0 without one */
-  int is_trifle;  /* it saves less than a hundredth, and fits no more than before */
-  int is_pareto;  /* none takes as little at as little cost, and it is no trifle */
-  uint32_t parts; /* in which a rank takes its batch, one after the other; 1: all at once */
-  int64_t batch;  /* of such a part; 0: the text has no dim for it */
-  uint32_t rank;  /* of the step, where there are many: the fullest */
-  uint64_t flops; /* of the step's forward passes, with what runs again for backward */
-  uint64_t again; /* of these what runs again */
-  uint64_t sent;  /* bytes by one rank */
+  int fits;        /* the budget; 0 without one */
+  int is_trifle;   /* it saves less than a hundredth, and fits no more than before */
+  int is_pareto;   /* none takes as little at as little cost, and it is no trifle */
+  uint32_t parts;  /* in which a rank takes its batch, one after the other; 1: all at once */
+  int64_t batch;   /* of such a part; 0: the text has no dim for it */
+  uint32_t rank;   /* of the step, where there are many: the fullest */
+  uint64_t flops;  /* of the step's forward passes, with what runs again for backward */
+  uint64_t again;  /* of these what runs again */
+  uint64_t sent;   /* bytes by one rank */
+  int64_t largest; /* with vram_advise_options.batches: the largest batch that fits, in all parts
+                     that are added up; 0: it is not known */
   vram_report report;
 } vram_advice_line;
 
@@ -52,6 +54,7 @@ typedef struct vram_advise_options {
   vram_solve_options step; /* as it is now: budget_bytes (0: none), set, checkpoint_nodes, lora,
                               quant, step, stop and user of it are used */
   int is_planned;          /* as it is now: --checkpoint auto, with a budget */
+  int batches;             /* where the step fits: the largest batch of each line that is_pareto */
   uint32_t devices;        /* it may be divided among so many; 0: one */
   uint32_t most;           /* steps to be played at most, up to 100000; 0: 200 */
   uint32_t threads; /* `run` has k below that; 0: 1. The allocator is called from all of them */
