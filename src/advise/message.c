@@ -31,6 +31,9 @@ static const vram__message_form vram__message_forms[] = {
     {VRAM_MESSAGE_TORCH_HOST, VRAM_CAUSE_UNKNOWN,
      "DefaultCPUAllocator: not enough memory: you tried to allocate %"},
     {VRAM_MESSAGE_TORCH_HOST, VRAM_CAUSE_UNKNOWN,
+     "DefaultCPUAllocator: not enough memory: you tried"}, /* 1.1: "to allocate %dGB" as it stands
+                                                            */
+    {VRAM_MESSAGE_TORCH_HOST, VRAM_CAUSE_UNKNOWN,
      "Torch: not enough memory: you tried to allocate %"}, /* 1.0 */
     {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "ran out of memory trying to allocate %"},
     {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "Out of memory while trying to allocate %"},
