@@ -50,6 +50,11 @@ line_of() { # line_of NAME: of --json in $work/json, the line with this change a
 [ $? = 0 ] && ok || bad "80 tries find nothing that fits"
 says "the usual recipe" '^ *[0-9]*. batch in [248] parts + checkpointed layers + QLoRA  fits'
 says "what was not played" '^80 steps played; [0-9]* not: --tries'
+# other ways than the cheapest are shown, each without more of what one before it has
+./vram advise gpt2 --train adamw --batch 16 --gpu rtx4060 --tries 200 >$work/text
+says "the cheapest" '^ 1\* batch in 8 parts  fits'
+sed -n 's/^ *[0-9]*[* ] \(.*\)  fits$/\1/p' $work/text >$work/found
+[ "$(grep -c 'batch in' $work/found)" = 1 ] && [ "$(wc -l <$work/found)" -gt 1 ] && ok || bad "ways that are one: $(cat $work/found)"
 ./vram advise mlp --train adamw --tries 5 --top all >$work/text
 says "no more than --tries" '^5 steps played; [0-9]* not: --tries: there may be better ones'
 says "a change that was not tried" '^  SGD  *not tried: --tries'
