@@ -166,7 +166,7 @@ static vram_result vram__logits_refuse(vram__logits *v, const vram__logits_line 
 static vram_result vram__logits_loss(vram__logits *v) {
   vram__logits_line l = VRAM_ZERO_INIT;
   vram__span in[2], key;
-  uint32_t found = 0, i = 0;
+  uint32_t found = 0, i;
   while (vram__logits_next(v, &l))
     if (vram__logits_is(&l, "cross_entropy")) {
       if (l.depth)
