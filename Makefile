@@ -250,6 +250,7 @@ $(B)/impl.o: tests/impl.c tests/hurry.sed vram.h
 	@$(if $(HURRY),sed -f tests/hurry.sed vram.h >$(B)/vram.h)
 	@$(UCC) -std=c99 $(WARN) $(UFLAGS) $(if $(HURRY),-DVRAM_TEST_HURRIED='"$(abspath $(B)/vram.h)"') -c tests/impl.c -o $@
 $(UNITS:%=$(B)/%): $(B)/%: tests/%.c tests/test.h tests/heap.h tests/play.h tests/property.h tests/pool.h tests/pool_calls.h tests/schedule.h $(IMPL)
+	@mkdir -p $(B)
 	@$(UCC) $(UNIT_WARN) $(UFLAGS) $(if $(HURRY),-O0) $(FLAGS_$*) $< $(IMPL) -o $@ $(LIBS_$*)
 $(B)/test_runner: tests/moves.h
 $(B)/test_onnx: tests/golden/onnx_small.inc

@@ -278,7 +278,8 @@ def pure(c):
     ]
     env = {"__file__": SCRIPT, "__name__": "export_torch"}
     sys.modules["export_torch"] = types.SimpleNamespace(__dict__=env)  # dataclasses look there
-    exec("import contextlib, dataclasses, functools, importlib, json, math, os, re, socket, subprocess", env)
+    sys.path.insert(0, os.path.dirname(SCRIPT))  # the command, as its parts call it
+    exec("import contextlib, dataclasses, export_command, functools, importlib, json, math, os, re, socket, subprocess", env)
     exec(compile(ast.Module(keep, []), SCRIPT, "exec"), env)
     dims = [("N", 2, 4), ("S", 128, 256)]
     product = lambda *values: env["monomial"](values, dims)

@@ -308,11 +308,17 @@ same "things to list in the help (<) and the manual page (>)" "$work/help" "$wor
   ./vram replay tests/traces/step.pickle --policy both --json
   ./vram replay tests/traces/rmm.csv --json
   ./vram diff lenet5 tests/traces/lenet5.pickle --json
+  awk -f tests/traces/bfc.awk tests/traces/bfc_jax.txt | ./vram replay - --policy bfc --json
+  ./vram replay tests/traces/jax_after.prof --json
+  ./vram advise lenet5 --train adamw --gpu rtx3060 --top 1 --json
+  ./vram arena tests/traces/xla_mlp-buffer-assignment.txt --json
+  ./vram arena lenet5 --train sgd --offsets --json
   ./vram list ops --json
 } |
   sed -e 's/"peak_categories":{[^}]*}/"peak_categories":0/' -e 's/"[a-z_]*":{"calls":/"calls":/g' -e 's/"sources":{[^}]*}/"sources":0/' |
   grep -o '"[a-z0-9_]*":' | tr -d '":' | sort -u >"$work/help"
-sed -n '/^\.Sh JSON/,/^\.Sh ENV/p' $page | sed -n 's/^\.\(It \)\{0,1\}Va //p' | tr -d ',:.' |
+# (those of vram run: part preload)
+sed -n '/^\.Sh JSON/,/^\.Sh ENV/p' $page | sed '/vram run --json/,/^\.El/d' | sed -n 's/^\.\(It \)\{0,1\}Va //p' | tr -d ',:.();' |
   tr -s ' ' '\n' | grep -v '^$' | sort -u >"$work/found"
 same "keys of the JSON (<) and the manual page (>)" "$work/help" "$work/found"
 

@@ -111,6 +111,11 @@ assert t.startswith("CUDA out of memory. Tried to allocate 100.00 MiB"), t' "$wo
   grep -o '"place":"[a-z_]*' "$work/report" | sort | uniq -c | tr -s ' ' >"$work/found"
   printf ' 2 "place":"plugin_a\n 2 "place":"plugin_b\n' >"$work/wanted" # at the peak, and not freed
   same "plugins: the callers" "$work/wanted" "$work/found"
+  # the manual page has the keys of the report (file and line: where debug information is)
+  grep -o '"[a-z_]*":' "$work/report" | tr -d '":' | grep -vx 'file\|line' | sort -u >"$work/wanted"
+  sed -n '/vram run --json/,/^\.El/s/^\.\(It \)\{0,1\}Va //p' tools/install/vram.1 | tr -d ',:.();' | tr -s ' ' '\n' |
+    grep -vx 'file\|line\|' | sort -u >"$work/found"
+  same "keys of the report (<) and the manual page (>)" "$work/wanted" "$work/found"
   # two runtimes in one program: each gets its own calls (the program looks)
   agrees plain two
   # another library of this sort behind: it is called, and counts once
@@ -393,7 +398,7 @@ EOF
   equal "functions of sanitizers that the library calls" none "${needed:-none}"
 
   # H. names: lines and functions as the source has them
-  cell "names, shortened and kept" "$cc" -std=gnu99 -O0 -Wall -Wextra -I. -Itools -o "$work/symbols" tests/preload/symbols.c -ldl
+  cell "names, shortened and kept" "$cc" -std=gnu99 -O0 -Wall -Wextra -I. -Itools -o "$work/symbols" tests/preload/symbols.c tools/vram_streams.c -ldl
   cell "names, shortened and kept" "$work/symbols"
   line() { echo "$(basename "$1"):$(grep -n "[/#]. *$2\$" "$1" | cut -d: -f1)"; } # line FILE COMMENT
   named() { # named NAME TEXT: callers in the report, without what is behind the first two words

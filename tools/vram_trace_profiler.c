@@ -140,7 +140,8 @@ static int name_moments(chrome *c) {
     return c->t->status = cmd_no_memory();
   if (c->nspan)
     qsort(c->span, c->nspan, sizeof *c->span, by_span);
-  qsort(c->moment, c->nmoment, sizeof *c->moment, by_thread);
+  if (c->nmoment)
+    qsort(c->moment, c->nmoment, sizeof *c->moment, by_thread);
   for (i = 0; i < c->nmoment && !trace_enough(c->t, c->moment[i].index); i++) {
     moment *const m = c->moment + i;
     for (; at < c->nspan && (c->span[at].thread < m->thread ||

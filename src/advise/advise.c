@@ -4,9 +4,10 @@
 #include "advise/advise.h"
 #include "model/model.h"
 
+#define VRAM__ADVISE_MOST UINT32_C(100000) /* more than an enumerator of 16 bits */
+
 enum {
   VRAM__ADVISE_PLAYS = 200,
-  VRAM__ADVISE_MOST = 100000,
   VRAM__ADVISE_PLANS = 2, /* of checkpoints, in combinations: each is as many steps as a hundred */
   VRAM__ADVISE_THREADS = 16,
   VRAM__ADVISE_CLASSES = 64,

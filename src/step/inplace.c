@@ -142,7 +142,7 @@ VRAM_API vram_result vram_graph_inplace(vram_graph *g, const vram_step_options *
                                         uint64_t bytes, vram_inplace *to, vram_error *err) {
   const uint64_t own = vram__inplace_own(g);
   const uint64_t skip = (8 - (uint64_t)(uintptr_t)scratch % 8) % 8;
-  uint8_t *const rest = (uint8_t *)scratch + skip + own;
+  uint8_t *rest;
   struct vram__inplace p;
   vram_step_options probe = *o;
   vram_graph flat = *g;
@@ -158,6 +158,7 @@ VRAM_API vram_result vram_graph_inplace(vram_graph *g, const vram_step_options *
                              "DistributedDataParallel and ZeroRedundancyOptimizer");
   if (!scratch || bytes < skip + own)
     return vram__error_begin(err, VRAM_ERR_MEMORY, 0, "scratch is too small");
+  rest = (uint8_t *)scratch + skip + own;
   probe.checkpoint = NULL;
   probe.ncheckpoint = probe.checkpoint_segments = probe.accumulate = 0;
   probe.replay = NULL;
