@@ -31,6 +31,7 @@ enum {
 
 typedef struct vram__advise_thread {
   vram__advise_piece piece[VRAM__PIECES];
+  uint32_t played;   /* of the lines that are played now */
   int stopped, lost; /* lost: there was no memory */
 } vram__advise_thread;
 
@@ -417,6 +418,7 @@ static int vram__advise_one(void *user, uint32_t k, uint32_t i) {
     a->thread[k].stopped = 1;
     return 1;
   }
+  a->thread[k].played++;
   vram__advised_begin(a, &x);
   for (n = 0; n < line->nchange; n++) {
     int64_t arg;
@@ -437,14 +439,16 @@ static int vram__advise_one(void *user, uint32_t k, uint32_t i) {
 
 static void vram__advise_run(vram__advise *a, uint32_t parts) {
   uint32_t i;
-  a->to->played += parts;
   if (a->o->run && a->o->threads > 1)
     a->o->run(parts, vram__advise_one, a);
   else
     for (i = 0; i < parts && !vram__advise_one(a, 0, i); i++)
       ;
-  for (i = 0; i < VRAM__ADVISE_THREADS; i++)
+  for (i = 0; i < VRAM__ADVISE_THREADS; i++) {
     a->to->stopped |= a->thread[i].stopped;
+    a->to->played += a->thread[i].played;
+    a->thread[i].played = 0;
+  }
 }
 
 /* ---- what a line costs and takes ---- */
