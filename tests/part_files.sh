@@ -226,6 +226,8 @@ if have python3; then
   cell "a plan on a terminal" $tty 'vram plan: planning, SECONDS s' ./vram plan $work/long.csv --budget 800KB --slots 30000
   cell "a fit on a terminal" $tty 'vram fit: trying sizes, SECONDS s' ./vram fit $work/long.vram --budget 64GiB --train adamw
   cell "a search, interrupted" $tty ^C ./vram arena $work/hard.csv --time-limit 60
+  { sed 5000q $work/long.vram; echo "mean loss l4996"; } >$work/shorter.vram
+  cell "advice, interrupted" $tty ^C ./vram advise $work/shorter.vram --train adamw --budget 700MiB
   cell "what is quick says nothing" $tty '' ./vram arena $golden/rnd20_b131.131.csv
   cell "a terminal that takes no more than lines" env DUMB=dumb $tty '' ./vram arena $work/hard.csv --time-limit 2
   coloured() { # coloured LINES ENVIRONMENT...: of the output on a terminal, so many have colours

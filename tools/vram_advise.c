@@ -241,7 +241,8 @@ int advise_command(int argc, char **argv) {
   int status;
   const char *model = model_argument(help_advise, argc, argv);
   if (model && pipeline_is(model))
-    return cmd_bad("a pipeline of diffusers has several models:", model, "one in the text form");
+    return cmd_bad("a pipeline of diffusers has several models:", model,
+                   "one of its folders, as in DIR/unet, or the text form");
   if (model && model_sniff(model) == VRAM_FILE_GGUF)
     return kind_refuse_model(model, VRAM_FILE_GGUF, "a model in the text form");
   memset(&a, 0, sizeof a);

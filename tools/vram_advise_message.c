@@ -22,7 +22,7 @@ static const struct {
               0},
              {OF_TORCH, 1 << VRAM_CAUSE_LIMIT,
               "torch.cuda.set_per_process_memory_fraction() is the limit: raise it, or what\n"
-              "  sets it (a server's share of memory)",
+              "  sets it (a server's share of memory; expandable_segments_reserve)",
               0},
              {OF_TORCH, 1 << VRAM_CAUSE_PRIVATE_POOLS,
               "fewer CUDA graphs, or one pool for all: torch.cuda.graph(g, pool=pool);\n"

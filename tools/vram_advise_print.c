@@ -272,8 +272,8 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   most = j->top && shown > (uint32_t)j->top ? (uint32_t)j->top : shown;
   print_head(a, v);
   if (searched && !fits)
-    printf("nothing %sfits; nearest:\n",
-           v->stopped || v->left || v->skipped ? "that was tried " : "");
+    printf("nothing %sfits%s\n", v->stopped || v->left || v->skipped ? "that was tried " : "",
+           shown ? "; nearest:" : "");
   else if (searched) {
     printf("%" PRIu32 " way%s to fit%s, the cheapest first:\n", fits, fits == 1 ? "" : "s",
            v->stopped || v->left || v->skipped ? " found" : "");
@@ -290,7 +290,8 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   if (v->now.largest)
     printf("; the largest batch as it is: %" PRId64, v->now.largest);
   if (v->skipped)
-    printf("; %" PRIu32 " not that look far from the budget, or take long to plan", v->skipped);
+    printf("; %" PRIu32 " not%s", v->skipped,
+           v->stopped ? "" : " that look far from the budget, or take long to plan");
   printf("%s\n", v->stopped              ? "; stopped: there may be better ones"
                  : v->left || v->skipped ? ": there may be better ones"
                                          : "");

@@ -7,9 +7,10 @@
 enum { VRAM__MESSAGE_REACH = 16384 }; /* bytes behind its beginning in which its figures stand */
 
 /* In phrases ' ' is any white space (there may be none at its place behind a figure), % a figure
-   with its unit, # a number, ~ a word or nothing. */
+   with its unit, ^ one whose unit is more than a byte, ~ a word or nothing. */
 typedef struct vram__message_form {
   vram_message_source source;
+  vram_cause cause;   /* that the words say themselves, whatever the figures are */
   const char *phrase; /* with the bytes that were asked for, if it has a figure */
 } vram__message_form;
 
@@ -18,32 +19,43 @@ typedef struct vram__message_form {
    tsl/framework/bfc_allocator.cc, service/gpu and stream_executor; ggml-cuda.cu, ggml-alloc.c.
    What stands before another row wins where both begin at the same place. */
 static const vram__message_form vram__message_forms[] = {
-    {VRAM_MESSAGE_TORCH_MPS, "MPS backend out of memory"},
-    {VRAM_MESSAGE_TORCH, "out of memory. Tried to allocate %"},
-    {VRAM_MESSAGE_TORCH_ASYNC, "Allocation on device ~ would exceed allowed memory"},
-    {VRAM_MESSAGE_TORCH_HOST,
+    {VRAM_MESSAGE_TORCH_MPS, VRAM_CAUSE_UNKNOWN, "MPS backend out of memory"},
+    {VRAM_MESSAGE_TORCH_MPS, VRAM_CAUSE_TOO_LARGE, "Invalid buffer size: ^"},
+    {VRAM_MESSAGE_TORCH, VRAM_CAUSE_UNKNOWN, "out of memory. Tried to allocate %"},
+    {VRAM_MESSAGE_TORCH, VRAM_CAUSE_TOO_LARGE, "out of memory. Tried to allocate more than %"},
+    {VRAM_MESSAGE_TORCH, VRAM_CAUSE_LIMIT, "out of memory. Allocation was preemptively rejected"},
+    {VRAM_MESSAGE_TORCH_ASYNC, VRAM_CAUSE_UNKNOWN,
+     "Allocation on device ~ would exceed allowed memory"},
+    {VRAM_MESSAGE_TORCH_HOST, VRAM_CAUSE_UNKNOWN,
      "DefaultCPUAllocator: can't allocate memory: you tried to allocate %"},
-    {VRAM_MESSAGE_TORCH_HOST, "DefaultCPUAllocator: not enough memory: you tried to allocate %"},
-    {VRAM_MESSAGE_XLA, "ran out of memory trying to allocate %"},
-    {VRAM_MESSAGE_XLA, "Out of memory while trying to allocate %"},
-    {VRAM_MESSAGE_XLA, "Out of memory trying to allocate %"},
-    {VRAM_MESSAGE_XLA, "Out of memory allocating %"},
-    {VRAM_MESSAGE_XLA, "Failed to allocate request for %"},
-    {VRAM_MESSAGE_XLA, "Ran out of memory in memory space"},
-    {VRAM_MESSAGE_XLA, "OOM when allocating tensor with shape"},
-    {VRAM_MESSAGE_XLA, "failed to allocate % ("},
-    {VRAM_MESSAGE_LLAMA, "allocating % on device"},
-    {VRAM_MESSAGE_LLAMA, "failed to allocate ~ buffer of size %"},
-    {VRAM_MESSAGE_LLAMA, "unable to allocate ~ buffer"},
-    {VRAM_MESSAGE_CUDA, "CUDA error: out of memory"},
-    {VRAM_MESSAGE_CUDA, "CUDA driver error: out of memory"},
-    {VRAM_MESSAGE_CUDA, "HIP error: out of memory"},
-    {VRAM_MESSAGE_CUDA, "hipErrorOutOfMemory"},
-    {VRAM_MESSAGE_CUDA, "Cuda failure 2 'out of memory'"}, /* NCCL */
-    {VRAM_MESSAGE_CUDA, "CUDNN_STATUS_ALLOC_FAILED"},
-    {VRAM_MESSAGE_CUDA, "cuda runtime error (2) : out of memory"},
-    {VRAM_MESSAGE_CUDA, "CUBLAS_STATUS_ALLOC_FAILED"},
-    {VRAM_MESSAGE_CUDA, "CUDA_ERROR_OUT_OF_MEMORY"}};
+    {VRAM_MESSAGE_TORCH_HOST, VRAM_CAUSE_UNKNOWN,
+     "DefaultCPUAllocator: not enough memory: you tried to allocate %"},
+    {VRAM_MESSAGE_TORCH_HOST, VRAM_CAUSE_UNKNOWN,
+     "Torch: not enough memory: you tried to allocate %"}, /* 1.0 */
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "ran out of memory trying to allocate %"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "Out of memory while trying to allocate %"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "Out of memory trying to allocate %"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "Out of memory allocating %"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "Failed to allocate request for %"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "Ran out of memory in memory space"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "OOM when allocating tensor with shape"},
+    {VRAM_MESSAGE_XLA, VRAM_CAUSE_UNKNOWN, "failed to allocate % ("},
+    {VRAM_MESSAGE_LLAMA, VRAM_CAUSE_UNKNOWN, "allocating % on device"},
+    {VRAM_MESSAGE_LLAMA, VRAM_CAUSE_UNKNOWN, "failed to allocate ~ buffer of size %"},
+    {VRAM_MESSAGE_LLAMA, VRAM_CAUSE_UNKNOWN, "failed to allocate buffer, size = %"}, /* Metal */
+    {VRAM_MESSAGE_LLAMA, VRAM_CAUSE_UNKNOWN,
+     "Device memory allocation of size % failed"},                                    /* Vulkan */
+    {VRAM_MESSAGE_LLAMA, VRAM_CAUSE_UNKNOWN, "can't allocate % of memory on device"}, /* SYCL */
+    {VRAM_MESSAGE_LLAMA, VRAM_CAUSE_UNKNOWN, "unable to allocate ~ buffer"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "CUDA error: out of memory"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "CUDA driver error: out of memory"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "HIP error: out of memory"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "hipErrorOutOfMemory"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "Cuda failure 2 'out of memory'"}, /* NCCL */
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "CUDNN_STATUS_ALLOC_FAILED"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "cuda runtime error (2) : out of memory"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "CUBLAS_STATUS_ALLOC_FAILED"},
+    {VRAM_MESSAGE_CUDA, VRAM_CAUSE_UNKNOWN, "CUDA_ERROR_OUT_OF_MEMORY"}};
 
 typedef struct vram__message_row {
   uint32_t sources; /* 1u << vram_message_source */
@@ -69,6 +81,8 @@ static const vram__message_row vram__message_rows[] = {
     {VRAM__TORCH, VRAM_MESSAGE_UNALLOCATED, "% is reserved by PyTorch but unallocated"},
     {VRAM__TORCH, VRAM_MESSAGE_RESERVED, "% reserved in total by PyTorch"},
     {VRAM__TORCH, VRAM_MESSAGE_ALLOWED, "% allowed;"},
+    {VRAM__TORCH, VRAM_MESSAGE_ALLOWED, "exceeds the expandable-segment reserve of %"},
+    {VRAM__TORCH, VRAM_MESSAGE_ASKED, "Requested size: %"},        /* preemptively rejected */
     {VRAM__TORCH, VRAM_MESSAGE_PRIVATE, "% allocated in private pools"},
     {VRAM__TORCH, VRAM_MESSAGE_PROCESS, "this process has % memory in use"},
     {VRAM__ASYNC, VRAM_MESSAGE_ALLOCATED, "Currently allocated : %"},
@@ -78,6 +92,7 @@ static const vram__message_row vram__message_rows[] = {
     {VRAM__ASYNC, VRAM_MESSAGE_ALLOWED, "PyTorch limit (set by user-supplied memory fraction) : %"},
     {VRAM__MPS, VRAM_MESSAGE_ASKED, "Tried to allocate %"},
     {VRAM__MPS, VRAM_MESSAGE_ALLOCATED, "MPS allocated: %"},
+    {VRAM__MPS, VRAM_MESSAGE_ALLOCATED, "currently allocated: %"}, /* 1.12 */
     {VRAM__MPS, VRAM_MESSAGE_ALLOWED, "max allowed: %"},
     {VRAM__XLA, VRAM_MESSAGE_ASKED, "(rounded to %)"},             /* exact, behind 4.00GiB */
     {VRAM__XLA, VRAM_MESSAGE_ALLOWED, "memory_limit_: %"},
@@ -106,14 +121,14 @@ static uint64_t vram__message_spaces(const vram__message_text *t, uint64_t at) {
 /* The power of 1024 that a unit is, from *at on: all of these programs count so, however they write
    it ("8.85 GB" of MPS, "17.08G" of XLA). No unit: bytes. */
 static uint32_t vram__message_unit(const vram__message_text *t, uint64_t *at) {
-  static const char letters[] = "KMGT";
+  static const char letters[] = "KMGTPE";
   const uint64_t start = vram__message_spaces(t, *at);
   uint64_t end;
   uint32_t i = 0;
   if (start < t->len) {
-    while (i < 4 && t->s[start] != letters[i])
+    while (letters[i] && t->s[start] != letters[i])
       i++;
-    if (i < 4) {
+    if (letters[i]) {
       end = start + 1;
       end += end < t->len && t->s[end] == 'i';
       end += end < t->len && t->s[end] == 'B';
@@ -123,7 +138,8 @@ static uint32_t vram__message_unit(const vram__message_text *t, uint64_t *at) {
       return i + 1;
     }
   }
-  if (t->len - start >= 5 && vram__text_equal(t->s + start, "bytes", 5))
+  if (t->len - start >= 5 &&
+      (vram__text_equal(t->s + start, "bytes", 5) || vram__text_equal(t->s + start, "Bytes", 5)))
     *at = start + 5;
   else if (start < t->len && t->s[start] == 'B' &&
            (start + 1 == t->len || !vram__name_start(t->s[start + 1])))
@@ -173,9 +189,9 @@ static uint64_t vram__message_match(const vram__message_text *t, uint64_t at, co
         at = from;
         phrase++;
       }
-    } else if (*phrase == '%') {
+    } else if (*phrase == '%' || *phrase == '^') {
       at = vram__message_figure(t, at, bytes, within);
-      if (!at)
+      if (!at || (*phrase == '^' && !*within))
         return 0;
     } else if (at < t->len && t->s[at] == *phrase) {
       at++;
@@ -271,8 +287,9 @@ static void vram__message_tensor(const vram__message_text *t, vram_message *m) {
 }
 
 static void vram__message_device(const vram__message_text *t, vram_message *m) {
-  static const char *const words[] = {"on device %",  "(GPU %;",      "GPU % has",   "GPU_%_bfc",
-                                      "device:GPU:%", "CUDA% buffer", "ROCm% buffer"};
+  static const char *const words[] = {"on device %",  "(GPU %;",     "(NPU %;",
+                                      "GPU % has",    "GPU_%_bfc",   "device:GPU:%",
+                                      "CUDA% buffer", "ROCm% buffer"};
   uint64_t at, number, none;
   uint32_t i;
   for (i = 0; i < sizeof words / sizeof *words; i++)
@@ -373,19 +390,18 @@ static uint32_t vram__message_causes(const vram_message *m) {
   const uint64_t most = limited ? b[VRAM_MESSAGE_ALLOWED] : b[VRAM_MESSAGE_TOTAL];
   const uint64_t held = vram__message_held(m);
   const uint64_t idle = b[VRAM_MESSAGE_UNALLOCATED], pools = b[VRAM_MESSAGE_PRIVATE];
-  const int has_free = vram__message_knows(m, VRAM_MESSAGE_FREE) && b[VRAM_MESSAGE_FREE] >= asked &&
-                       b[VRAM_MESSAGE_FREE] >= vram__message_margin(m);
+  const int room = vram__message_knows(m, VRAM_MESSAGE_FREE) && b[VRAM_MESSAGE_FREE] >= asked;
+  const int has_free = room && b[VRAM_MESSAGE_FREE] >= vram__message_margin(m);
   uint32_t found = 0;
-  if (most && asked > most)
+  if (most && asked > most && !(limited && room))
     found |= 1u << VRAM_CAUSE_TOO_LARGE;
-  if (limited && vram__message_knows(m, VRAM_MESSAGE_FREE) && b[VRAM_MESSAGE_FREE] >= asked &&
+  if (limited && room &&
       vram__sum_or_overflow(held, asked) >
           most - (m->within[VRAM_MESSAGE_ALLOWED] < most ? m->within[VRAM_MESSAGE_ALLOWED] : 0))
     found |= 1u << VRAM_CAUSE_LIMIT;
-  if (asked && vram__message_knows(m, VRAM_MESSAGE_UNALLOCATED) && idle >= asked &&
-      (pools > idle || idle - pools >= asked))
+  if (asked && vram__message_knows(m, VRAM_MESSAGE_UNALLOCATED) && idle >= asked)
     found |= 1u << VRAM_CAUSE_FRAGMENTATION;
-  if (pools && pools >= asked && !(found >> VRAM_CAUSE_FRAGMENTATION & 1u))
+  if (pools && pools >= asked) /* in blocks that are free: they are not in `idle` */
     found |= 1u << VRAM_CAUSE_PRIVATE_POOLS;
   if (has_free)
     found |= limited ? 0 : 1u << VRAM_CAUSE_HAD_FREE;
@@ -451,7 +467,7 @@ static const vram__message_form *vram__message_form_at(const vram__message_text 
 
 static int vram__message_has_figure(const vram__message_form *f) {
   const char *p = f->phrase;
-  while (*p && *p != '%')
+  while (*p && *p != '%' && *p != '^')
     p++;
   return *p != 0;
 }
@@ -497,6 +513,10 @@ VRAM_API int vram_message_read(const char *text, uint64_t len, vram_message *to)
   vram__message_device(&own, to);
   vram__message_derive(to);
   vram__message_decide(to);
+  if (first->cause) {
+    to->also &= ~(1u << first->cause);
+    to->cause = first->cause;
+  }
   return 1;
 }
 
