@@ -50,6 +50,11 @@ line_of() { # line_of NAME: of --json in $work/json, the line with this change a
 [ $? = 0 ] && ok || bad "80 tries find nothing that fits"
 says "the usual recipe" '^ *[0-9]*. batch in [248] parts + checkpointed layers + QLoRA  fits'
 says "what was not played" '^80 steps played; [0-9]* not: --tries'
+# other ways than the cheapest are shown, each without more of what one before it has
+./vram advise gpt2 --train adamw --batch 16 --gpu rtx4060 --tries 200 >$work/text
+says "the cheapest" '^ 1\* batch in 8 parts  fits'
+sed -n 's/^ *[0-9]*[* ] \(.*\)  fits$/\1/p' $work/text >$work/found
+[ "$(grep -c 'batch in' $work/found)" = 1 ] && [ "$(wc -l <$work/found)" -gt 1 ] && ok || bad "ways that are one: $(cat $work/found)"
 ./vram advise mlp --train adamw --tries 5 --top all >$work/text
 says "no more than --tries" '^5 steps played; [0-9]* not: --tries: there may be better ones'
 says "a change that was not tried" '^  SGD  *not tried: --tries'
@@ -125,6 +130,44 @@ done <$work/golden
 grep -q '"in_place":{"made":4,"was":0,"saved":2,"read":1,"view":0,"copy":1,' $work/json && ok || bad "in place: $(grep -o '"in_place".*' $work/json | head -c 200)"
 found=$(./vram estimate tests/golden/inplace.vram --train adamw --inplace --cudnn none --events - | awk -F, '$2 == "alloc" { n += $4 } END { print n }')
 [ "$found" = 157990104 ] && ok || bad "in place: $found bytes in a step, and PyTorch has 157990104"
+# logits in chunks: what the text must have, and what of it the other text has
+cat >$work/head.vram <<'END'
+model head dtype=f32
+dim N=4 S=9
+input x i64 [N,S]
+input target i64 [N,S]
+input weight f32 [100]
+embedding e x num_embeddings=100 embedding_dim=16
+linear fc e out_features=100
+view v fc shape=[N*S,100]
+view t target shape=[N*S]
+cross_entropy loss v t
+output loss
+infer fc
+END
+chunks() { # chunks NAME WHY SED [N]
+  sed "$3" $work/head.vram >$work/chunks.vram
+  refuse "$1" "$2" ./vram estimate $work/chunks.vram --train sgd --logits-chunks ${4:-4}
+}
+for change in '' 's/^cross_entropy.*/& ignore_index=3 label_smoothing=0.1/' 's/^cross_entropy.*/& reduction=sum/' 's/^view v fc/tanh cap fc\nview v cap/'; do
+  sed "$change" $work/head.vram >$work/chunks.vram
+  ./vram estimate $work/chunks.vram --train sgd --logits-chunks 12 >$work/text 2>&1
+  says "head in chunks $change" '^head  train sgd f32 logits in 12 chunks'
+done
+chunks "classes with weights" 'no logits in chunks: with weights of the classes the mean is no mean of sums, line 10' 's/^cross_entropy.*/& weight/'
+chunks "no targets" 'the loss has no targets, line 10' 's/^\(cross_entropy.*\) t$/\1/'
+chunks "a loss for each row" 'the loss is not one number' 's/^cross_entropy.*/& reduction=none\nsum s loss/'
+chunks "logits for the caller" 'the logits are used elsewhere, line 11 (output loss)' 's/^output.*/& fc/'
+chunks "logits that are read" 'the logits are used elsewhere, line 11 (mean m)' 's/^output.*/mean m v\noutput loss m/'
+chunks "classes that are no last axis" 'row by row, line 8 (transpose q)' 's/^view v fc/transpose q fc dim0=0 dim1=1\nview v q/'
+chunks "in chunks already" 'in a loop, or in a checkpoint already' 's/^cross_entropy.*/checkpoint\n&\nend loss/'
+chunks "more chunks than rows" 'other outputs than pieces (found 37 names, expected 36)' '' 37
+refuse "no linear head" "row by row, line 94 (conv2d head)" ./vram estimate unet --train sgd --logits-chunks 4
+refuse "chunks of inference" "an option of training without --train" ./vram estimate gpt2 --infer --logits-chunks 4
+refuse "chunks and ranks" "logits-chunks excludes '--parallel'" ./vram estimate gpt2 --train sgd --logits-chunks 4 --parallel ddp=2
+./vram advise transformer --dim L=2 --dim D=256 --dim H=4 --dim V=9000 --dim N=16 --dim S=256 --train adamw --json >$work/json
+line_of "logits in 4 chunks"
+says "logits in chunks" '"effect":"same".*--logits-chunks 4"'
 refuse "more layers than there are" "more layers are to be frozen than there are" ./vram estimate gpt2 --train sgd --freeze 99
 refuse "no such name" "no parameter has the name h.13" ./vram estimate gpt2 --train sgd --freeze transformer.wte,h.13
 refuse "nothing learns" "no weight is left that learns" ./vram estimate mlp --train sgd --freeze fc1,fc2,fc3

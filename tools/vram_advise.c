@@ -21,8 +21,9 @@ cmd_text help_advise = {
     "                        which of the causes it is, and what to do; with MODEL\n"
     "                        the device's memory in it is the budget\n"
     "  --devices N           the step may be divided among N devices, the batch, too\n"
-    "  --top N|all           so many are shown that nothing beats (default: 8); all:\n"
-    "                        every one, and why others do not apply\n"
+    "  --top N|all           so many ways are shown, those that nothing beats and,\n"
+    "                        where it does not fit, those of other options (default:\n"
+    "                        8); all: every one, and why others do not apply\n"
     "  --tries N             steps that are played at most (default: 200).\n"
     "                        Environment: VRAM_THREADS, at a time\n"
     "\n",

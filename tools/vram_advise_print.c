@@ -222,12 +222,43 @@ static void print_head(const advise_job *a, const vram_advice *v) {
                         : ": does not fit");
 }
 
-static int is_shown(const advise_job *a, const vram_advice *v, const vram_advice_line *x,
-                    uint32_t fits) {
-  return !a->j.top || (x->is_pareto && (v->now.fits || !fits || x->fits));
+/* Has x a change of the option that `options` begin with, however much of it? */
+static int changes_option(const vram_advice *v, const vram_advice_line *x, const char *options) {
+  const size_t n = 1 + strcspn(options + 1, " ");
+  uint32_t k;
+  for (k = 0; k < x->nchange; k++) {
+    const char *own = v->alternative[x->change[k]].options;
+    if (!strncmp(own, options, n) && (own[n] == ' ' || !own[n]))
+      return 1;
+  }
+  return 0;
 }
 
-/* Without --top all what nothing beats, and where something fits nothing that does not. */
+/* A way of its own: no line before it that fits needs but a part of its options. */
+static int is_way(const vram_advice *v, uint32_t i) {
+  uint32_t k, c;
+  for (k = 0; k < i; k++) {
+    const vram_advice_line *x = v->line + k;
+    for (c = 0; c < x->nchange; c++)
+      if (!changes_option(v, v->line + i, v->alternative[x->change[c]].options))
+        break;
+    if (x->fits && c == x->nchange)
+      return 0;
+  }
+  return v->line[i].fits;
+}
+
+/* Without --top all what nothing beats; where something was searched for and fits, nothing that
+   does not, and other ways, too. */
+static int is_shown(const advise_job *a, const vram_advice *v, uint32_t i, uint32_t fits) {
+  const vram_advice_line *x = v->line + i;
+  if (!a->j.top)
+    return 1;
+  if (v->now.fits || !fits)
+    return x->is_pareto;
+  return x->fits && (x->is_pareto || is_way(v, i));
+}
+
 void advise_print(const advise_job *a, const vram_advice *v) {
   const job *j = &a->j;
   const int searched = j->has_budget && !v->now.fits;
@@ -235,7 +266,7 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   for (i = 0; i < v->nline; i++)
     fits += v->line[i].fits != 0;
   for (i = 0; i < v->nline; i++) {
-    shown += (uint32_t)is_shown(a, v, v->line + i, fits);
+    shown += (uint32_t)is_shown(a, v, i, fits);
     trifles += v->line[i].is_trifle != 0;
   }
   most = j->top && shown > (uint32_t)j->top ? (uint32_t)j->top : shown;
@@ -251,7 +282,7 @@ void advise_print(const advise_job *a, const vram_advice *v) {
   else
     printf("nothing saves %s\n", trifles ? "a hundredth" : "anything");
   for (i = 0; i < v->nline && n < most; i++)
-    if (is_shown(a, v, v->line + i, fits))
+    if (is_shown(a, v, i, fits))
       print_line(a, v, ++n, v->line + i);
   printf("\n%" PRIu32 " steps played", v->played);
   if (v->left)
@@ -265,8 +296,7 @@ void advise_print(const advise_job *a, const vram_advice *v) {
                  : v->left || v->skipped ? ": there may be better ones"
                                          : "");
   if (searched && most < fits)
-    printf("  %" PRIu32 " of %" PRIu32 " ways are shown%s; --top all shows them all\n", most, fits,
-           most < shown ? "" : ", which nothing beats");
+    printf("  %" PRIu32 " of %" PRIu32 " ways are shown; --top all shows them all\n", most, fits);
   if (trifles && j->top)
     printf("  %" PRIu32 " save%s less than a hundredth; --top all shows them\n", trifles,
            trifles == 1 ? "s" : "");

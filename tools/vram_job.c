@@ -255,6 +255,15 @@ static int set_accumulate(job *j, const char *a, const char *v) {
   return 1;
 }
 
+static int set_logits_chunks(job *j, const char *a, const char *v) {
+  int64_t n;
+  if (!cmd_parse_count(v, 1, 256, &n))
+    return cmd_bad("not a number of chunks", v, "1 to 256"), 0;
+  j->logits_chunks = (uint32_t)n;
+  j->training = a;
+  return 1;
+}
+
 /* --last-batch, --eval-batch, --dry-run-batch */
 static int set_other_batch(job *j, const char *a, const char *v) {
   int64_t n;
@@ -559,6 +568,7 @@ int job_option(job *j, const char *a, const char *v) {
                 {"--amp --dtype", set_dtype},
                 {"--lora --quant", set_adapters},
                 {"--freeze", set_freeze},
+                {"--logits-chunks", set_logits_chunks},
                 {"--batch --dim", set_dim},
                 {"--budget --context", set_bytes},
                 {"--gpu", set_gpu},
@@ -636,6 +646,8 @@ void job_mode(const job *j, char *to, size_t cap) {
            o->first_step ? " first step" : "");
   if (j->in_place)
     snprintf(to + strlen(to), cap - strlen(to), " inplace");
+  if (j->logits_chunks)
+    snprintf(to + strlen(to), cap - strlen(to), " logits in %" PRIu32 " chunks", j->logits_chunks);
   if (o->attention)
     snprintf(to + strlen(to), cap - strlen(to), " attention %s", attention_words[o->attention]);
   if (j->nth_step)
@@ -722,6 +734,12 @@ int job_check(job *j) {
     return cmd_bad("--checkpoint auto excludes", "--inplace", NULL);
   if (j->generate && j->in_place)
     return cmd_bad("--generate excludes", "--inplace", NULL);
+  if (j->logits_chunks && (j->spec || j->every_way || j->eval_batch || j->dry_run_batch))
+    return cmd_bad("--logits-chunks excludes",
+                   j->eval_batch      ? "--eval-batch"
+                   : j->dry_run_batch ? "--dry-run-batch"
+                                      : "--parallel",
+                   NULL);
   if (j->o.reentrant && !j->o.checkpoint_segments && !j->checkpoint && !j->segments)
     return cmd_bad("no checkpoint for", "--reentrant", "--checkpoint or --checkpoint-nodes");
   return FITS;
@@ -777,7 +795,7 @@ static void images_leave(job *j, const char *text) {
   j->ndims = n;
 }
 
-int model_read(const char *model, job *j, char **text, size_t *len) {
+static int model_read_as_is(const char *model, job *j, char **text, size_t *len) {
   const char *const *line = strpbrk(model, "./") ? NULL : cmd_built_in(model);
   size_t i, n = 0;
   const vram_file_format format = model_sniff(model);
@@ -815,6 +833,33 @@ int model_read(const char *model, job *j, char **text, size_t *len) {
   return FITS;
 }
 
+/* --logits-chunks: the text becomes another one. */
+static int logits_chunk(const job *j, char **text, size_t *len) {
+  vram_error err;
+  uint64_t need;
+  char *to;
+  vram_result r = vram_text_chunk_logits(*text, *len, j->logits_chunks, NULL, 0, &need, &err);
+  if (r != VRAM_ERR_MEMORY)
+    return model_error(j, &err);
+  to = need <= (uint64_t)(size_t)-1 ? (char *)malloc((size_t)need) : NULL;
+  if (!to)
+    return cmd_no_memory();
+  vram_text_chunk_logits(*text, *len, j->logits_chunks, to, need, &need, &err);
+  free(*text);
+  *text = to;
+  *len = (size_t)need;
+  return FITS;
+}
+
+int model_read(const char *model, job *j, char **text, size_t *len) {
+  int status = model_read_as_is(model, j, text, len);
+  if (!status && j && j->logits_chunks) {
+    status = logits_chunk(j, text, len);
+    if (status)
+      free(*text);
+  }
+  return status;
+}
 /* The word that the library found where it begins so; NULL: it says something else. */
 static const char *unknown_word(const vram_error *e, const char *begins, char *to, size_t cap) {
   const char *found = e->text + strlen(begins), *end = strstr(e->text, ", expected ");

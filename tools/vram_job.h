@@ -47,6 +47,8 @@
   "                        name[3])\n"                                                             \
   "  --reentrant           checkpoint(use_reentrant=True)\n"                                       \
   "  --inplace             activations in place wherever autograd allows it\n"                     \
+  "  --logits-chunks N     head and loss over N chunks of the tokens, each\n"                      \
+  "                        computed again in backward\n"                                           \
   "  --prefetch N          N more batches of the inputs wait on the device\n"                      \
   "  --pinned N            N batches wait in pinned host memory\n"                                 \
   "  --generate prompt=S,new=N[,cache=static][,padded=1][,attn=eager]\n"                           \
@@ -123,7 +125,8 @@ typedef struct job {
   int has_budget, json, csv, table, live, terms, explain;
   int in_place; /* --inplace, and what became of it: */
   vram_inplace in_places;
-  int automatic; /* --checkpoint auto, and what it found: */
+  uint32_t logits_chunks; /* --logits-chunks; 0: as the text has it */
+  int automatic;          /* --checkpoint auto, and what it found: */
   vram_planned_step planned;
   const char *solve; /* of fit */
   int segments, rank;

@@ -20,7 +20,14 @@ typedef struct vram__advise_piece {
   uint64_t bytes;
 } vram__advise_piece;
 
-enum { VRAM__PIECE_GRAPH, VRAM__PIECE_CUT, VRAM__PIECE_RANGES, VRAM__PIECE_STEP, VRAM__PIECES };
+enum {
+  VRAM__PIECE_TEXT,
+  VRAM__PIECE_GRAPH,
+  VRAM__PIECE_CUT,
+  VRAM__PIECE_RANGES,
+  VRAM__PIECE_STEP,
+  VRAM__PIECES
+};
 
 typedef struct vram__advise_thread {
   vram__advise_piece piece[VRAM__PIECES];
@@ -87,12 +94,35 @@ static vram_result vram__advise_no_memory(vram_error *err) {
 
 /* ---- one step ---- */
 
-static vram_result vram__advise_parse(const vram__advise *a, const vram__advised *x,
-                                      vram__advise_piece *p, vram_graph *g, vram_error *err) {
-  const uint64_t need = x->lora || x->quant
-                            ? vram_graph_adapted_bytes(a->text, a->len, x->set, x->nset)
-                            : vram_graph_parse_bytes(a->text, a->len, x->set, x->nset);
+/* The text, which is another one where its logits come in chunks. */
+static vram_result vram__advise_text(const vram__advise *a, const vram__advised *x,
+                                     vram__advise_piece *p, const char **text, uint64_t *len,
+                                     vram_error *err) {
   vram_result r;
+  *text = a->text;
+  *len = a->len;
+  if (!x->chunks)
+    return VRAM_OK;
+  r = vram_text_chunk_logits(a->text, a->len, x->chunks, NULL, 0, len, err);
+  if (r != VRAM_ERR_MEMORY)
+    return r;
+  if (!vram__advise_room(a, p, *len))
+    return vram__advise_no_memory(err);
+  *text = (const char *)p->mem;
+  return vram_text_chunk_logits(a->text, a->len, x->chunks, (char *)p->mem, *len, len, err);
+}
+
+/* own: memory for a text of its own */
+static vram_result vram__advise_parse(const vram__advise *a, const vram__advised *x,
+                                      vram__advise_piece *own, vram__advise_piece *p, vram_graph *g,
+                                      vram_error *err) {
+  const char *text;
+  uint64_t len, need;
+  vram_result r = vram__advise_text(a, x, own, &text, &len, err);
+  if (r)
+    return r;
+  need = x->lora || x->quant ? vram_graph_adapted_bytes(text, len, x->set, x->nset)
+                             : vram_graph_parse_bytes(text, len, x->set, x->nset);
   if (!need)
     return vram__error_begin(err, VRAM_ERR_LIMIT, 0, "a model that is too large");
   if (!vram__advise_room(a, p, need))
@@ -103,7 +133,7 @@ static vram_result vram__advise_parse(const vram__advise *a, const vram__advised
       *err = g->error;
     return g->error.code;
   }
-  r = vram_graph_parse(g, a->text, a->len, x->set, x->nset, err);
+  r = vram_graph_parse(g, text, len, x->set, x->nset, err);
   return r || !x->freeze ? r : vram_graph_freeze_weights(g, x->freeze, err);
 }
 
@@ -236,7 +266,8 @@ static vram_result vram__advise_play(vram__advise *a, uint32_t k, vram__advised 
   vram__advise_thread *t = a->thread + k;
   vram_planned_step plan;
   vram_graph g;
-  vram_result r = vram__advise_parse(a, x, t->piece + VRAM__PIECE_GRAPH, &g, err);
+  vram_result r =
+      vram__advise_parse(a, x, t->piece + VRAM__PIECE_TEXT, t->piece + VRAM__PIECE_GRAPH, &g, err);
   int planned = 0;
   if (x->step.replay)
     x->step.replay = &x->pool;
@@ -342,7 +373,8 @@ static const char *vram__change_look(vram__advise *a, const vram__change_row *ro
   int resized;
   if (row->effect != VRAM_EFFECT_TASK)
     return NULL;
-  if (vram__advise_parse(a, x, a->thread[0].piece + VRAM__PIECE_GRAPH, &g, &err))
+  if (vram__advise_parse(a, x, a->thread[0].piece + VRAM__PIECE_TEXT,
+                         a->thread[0].piece + VRAM__PIECE_GRAPH, &g, &err))
     return "the model does not allow it";
   if (vram__advise_inputs(&g) >= a->now.inputs)
     return "no input has this dim";
@@ -552,7 +584,8 @@ static vram__advise_floor vram__advise_floor_of(vram__advise *a, const uint8_t *
   for (i = 0; i < m; i++)
     if (row[i]->apply(&a->now, &x, arg[i], NULL))
       return held;
-  if (vram__advise_parse(a, &x, a->thread[0].piece + VRAM__PIECE_GRAPH, &g, &err))
+  if (vram__advise_parse(a, &x, a->thread[0].piece + VRAM__PIECE_TEXT,
+                         a->thread[0].piece + VRAM__PIECE_GRAPH, &g, &err))
     return held;
   held = vram__advise_held(a, &g, &x);
   held.key = key;
@@ -1073,7 +1106,7 @@ static vram_result vram__advise_now(vram__advise *a, vram_error *err) {
   vram_result r;
   vram__advise_base(a);
   vram__advised_begin(a, &x);
-  r = vram__advise_parse(a, &x, &a->kept, &a->g, err);
+  r = vram__advise_parse(a, &x, a->thread[0].piece + VRAM__PIECE_TEXT, &a->kept, &a->g, err);
   if (!r)
     r = vram__advise_play(a, 0, &x, &a->to->now, err);
   a->to->played = 1;

@@ -13,7 +13,8 @@ typedef struct vram__advised {
   const char *freeze;
   char frozen[24]; /* what freeze points to, of a change */
   int is_planned, inplace;
-  uint32_t parts; /* of a batch that nothing is added up for; 0: one */
+  uint32_t chunks; /* of the logits, see vram_text_chunk_logits; 0: as the text has it */
+  uint32_t parts;  /* of a batch that nothing is added up for; 0: one */
 } vram__advised;
 
 /* What the step is now, for those that say whether they apply. */

@@ -17,6 +17,7 @@ enum {
   VRAM__OF_ADAPTERS,
   VRAM__OF_ATTENTION,
   VRAM__OF_ACTIVATIONS,
+  VRAM__OF_LOGITS,
   VRAM__OF_SIZES
 };
 
@@ -588,12 +589,32 @@ static const char *vram__change_half(const vram__advised_now *now, vram__advised
   return NULL;
 }
 
-/* What cannot be played yet is named. */
-static const char *vram__change_none(const vram__advised_now *now, vram__advised *x, int64_t arg,
-                                     vram_alternative *c) {
-  static const char *const why[] = {"not played: the text form has no line for a loss in chunks"};
-  (void)now, (void)x, (void)c;
-  return why[arg];
+static const char *vram__change_logits(const vram__advised_now *now, vram__advised *x, int64_t arg,
+                                       vram_alternative *c) {
+  (void)now;
+  if (!x->step.train)
+    return vram__not_training;
+  if (x->step.parallel)
+    return "the step is divided among devices: not played";
+  if (x->is_planned)
+    return "checkpoints are planned";
+  x->chunks = (uint32_t)arg;
+  if (c) {
+    vram__change_number(c, " --logits-chunks ", arg);
+    vram__change_torch(
+        c,
+        "def part(h, t):  # your head and your loss\n"
+        "    return F.cross_entropy(model.lm_head(h).float(), t, reduction=\"sum\")\n"
+        "h, t, loss = hidden.flatten(0, -2), targets.flatten(), 0\n"
+        "for p in zip(h.chunk(",
+        arg, "), t.chunk(");
+    vram__change_torch(
+        c, "", arg,
+        ")):\n"
+        "    loss = loss + torch.utils.checkpoint.checkpoint(part, *p, use_reentrant=False)\n"
+        "loss = loss / (t != -100).sum()");
+  }
+  return NULL;
 }
 
 /* ---- the table ---- */
@@ -741,7 +762,8 @@ static const vram__change_row vram__change_rows[] = {
       "with torch.nn.attention.sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):  # around the step"),
     VRAM__ROWS("cuDNN's attention", SAME, ATTENTION, VRAM_ATTENTION_CUDNN, attention, "nothing",
       "with torch.nn.attention.sdpa_kernel(SDPBackend.CUDNN_ATTENTION):  # around the step"),
-    VRAM__ROWS("logits in chunks", SAME, SIZES, 0, none, "", "")};
+    VRAM__ROWS("logits in 4 chunks", SAME, LOGITS, 4, logits, "operations, as shown", NULL),
+    VRAM__ROWS("logits in 16 chunks", SAME, LOGITS, 16, logits, "operations, as shown", NULL)};
 /* clang-format on */
 
 static const vram__change_row vram__change_dim_row =

@@ -300,6 +300,18 @@ VRAM_API vram_result vram_graph_checkpoint_end(vram_graph *g, vram_value *const 
    from (0: bf16). */
 VRAM_API vram_result vram_graph_adapt(vram_graph *g, const char *lora, const char *quant);
 
+/* Writes a text whose head and loss run over so many chunks of the rows (1 to 256), one after the
+   other, each in a call of torch.utils.checkpoint: the logits of one chunk are there at once. The
+   last linear line and the one cross_entropy of its logits become calls for each chunk, whose sums
+   are added up and divided by the number of targets that are not ignored. *need: bytes of the new
+   text, also where it is not written. Never NULL: need.
+     VRAM_ERR_UNSUPPORTED  no such head and loss, or the logits are used elsewhere: err says where
+     VRAM_ERR_VALUE        another number of chunks
+     VRAM_ERR_MEMORY       cap is less than *need */
+VRAM_API vram_result vram_text_chunk_logits(const char *text, uint64_t len, uint32_t chunks,
+                                            char *to, uint64_t cap, uint64_t *need,
+                                            vram_error *err);
+
 /* Bytes of memory that vram_graph_parse needs for this text at most (0: text too large). text:
    `len` bytes, NULL only where len is 0; set: nset of them, NULL only where nset is 0. */
 VRAM_API uint64_t vram_graph_parse_bytes(const char *text, uint64_t len, const vram_dim *set,

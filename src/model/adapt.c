@@ -261,6 +261,19 @@ static int vram__adapt_names(vram__span list, vram__span name) {
   return 0;
 }
 
+/* Does the line have weights=HEAD: is it that layer once more? */
+static int vram__adapt_is_again(vram__span line, vram__span head) {
+  static const char key[] = " weights=";
+  const uint32_t n = (uint32_t)sizeof key - 1, all = n + head.len;
+  uint32_t i;
+  for (i = 0; head.len && all <= line.len && i <= line.len - all; i++)
+    if (vram__text_equal(line.text + i, key, n) &&
+        vram__text_equal(line.text + i + n, head.text, head.len) &&
+        (i + all == line.len || line.text[i + all] == ' ' || line.text[i + all] == '\t'))
+      return 1;
+  return 0;
+}
+
 /* The name that the last linear line of the text has: a model's head. */
 static vram__span vram__adapt_head(const char *text, uint64_t len) {
   const char *at = text, *const end = text + len;
@@ -272,7 +285,8 @@ static vram__span vram__adapt_head(const char *text, uint64_t len) {
     if (at - line > 7 && vram__text_equal(line, "linear ", 7)) {
       for (name = line += 7; line < at && *line != ' ' && *line != '\t';)
         line++;
-      head = vram__span_of(name, line);
+      if (!vram__adapt_is_again(vram__span_of(line, at), head))
+        head = vram__span_of(name, line);
     }
     at++;
   }

@@ -251,10 +251,25 @@ static VRAM__APART void vram__forward_end(vram__step *s, const vram_node *n) {
     vram__cuts_count_node(s, n);
 }
 
+/* Is gradient checkpointing on? Calls around the loss alone are the program's own. */
+static int vram__forward_has_checkpoints(const vram__step *s) {
+  const vram_node *n;
+  uint32_t i;
+  for (i = 0; i < s->call.nrange; i++) {
+    const vram__range *r = s->call.range + i;
+    int loss = 0;
+    for (n = r->first; n && n->index <= r->last->index; n = n->next)
+      loss |= (vram__op_traits(n) & VRAM__OP_LOSS) != 0;
+    if (!loss)
+      return 1;
+  }
+  return 0;
+}
+
 /* A `requires_grad` line. */
 static void vram__requires_grad_line(vram__step *s, const vram_node *n) {
   uint32_t i;
-  if ((n->flags & VRAM__CHECKPOINTED) && !s->call.nrange)
+  if ((n->flags & VRAM__CHECKPOINTED) && !vram__forward_has_checkpoints(s))
     return;
   for (i = 0; i < n->nin && !s->failed; i++) {
     vram__tensor *t = &s->variable[s->name_of[n->in[i]->index]].t;
