@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import statistics
@@ -196,6 +197,12 @@ def advice(browser):
     check("advice", said == json.loads(out), (line, err))
     shown = browser.value("[...document.querySelectorAll('#advice code')].map((e) => e.textContent)")
     check("advice is shown", shown and set(shown) <= {x["command"] for x in said["lines"]}, shown)
+    text = command(line)[1]
+    wanted = [x.split("\n")[0] for x in text.split("\n    $ ")[1:]]
+    check("advice as the command shows it", shown == wanted, (shown, wanted))
+    cost = "[+-][0-9.]+ % operations of the step"
+    found = re.findall(cost, browser.value("document.getElementById('advice').textContent"))
+    check("operations as the command has them", found and found == re.findall(cost, text), found)
     browser.value("(vram.seen = vram.state, document.querySelector('#advice button:last-child').click())")
     browser.wait("vram.state !== vram.seen && document.body.dataset.state === 'ready'")
     words = shlex.split(shown[0])[1:]

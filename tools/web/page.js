@@ -388,7 +388,12 @@ onmessage = async (e) => {
     });
   }
 
-  function advised(line, now, budget) {
+  // of the whole step: backward has twice the operations of forward
+  function operations(line, trains) {
+    return (line.forward_flops - line.recomputed_flops) * (trains ? 3 : 1) + line.recomputed_flops;
+  }
+
+  function advised(line, now, budget, trains) {
     const item = element("li");
     const name = line.changes
       .map((c) => c.name + (line.effect === "task" && /--dim/.test(c.options) ? ` (${c.options})` : ""))
@@ -402,9 +407,9 @@ onmessage = async (e) => {
       EFFECTS[line.effect] || line.effect,
     ];
     if (line.forward_flops && now.forward_flops) {
-      const percent = (100 * (line.forward_flops - now.forward_flops)) / now.forward_flops;
+      const percent = 100 * (operations(line, trains) / operations(now, trains) - 1);
       if (Math.abs(percent) >= 0.05)
-        facts.push(`${percent > 0 ? "+" : "-"}${Math.abs(percent).toFixed(1)} % operations of the forward pass`);
+        facts.push(`${percent > 0 ? "+" : "-"}${Math.abs(percent).toFixed(1)} % operations of the step`);
     }
     if (line.sent_bytes > now.sent_bytes) facts.push(`${human(line.sent_bytes - now.sent_bytes)} sent a step`);
     if (line.pinned_bytes > now.pinned_bytes)
@@ -428,10 +433,20 @@ onmessage = async (e) => {
     return item;
   }
 
-  // As the command shows it: what nothing beats, and where something fits nothing that does not.
+  // A way of its own: no line before it that fits needs but a part of its options.
+  function isWay(lines, i) {
+    const option = (change) => change.options.split(" ")[0];
+    const has = (line, change) => line.changes.some((c) => option(c) === option(change));
+    return !lines.slice(0, i).some((l) => l.fits && l.changes.every((c) => has(lines[i], c)));
+  }
+
+  // As the command shows it: what nothing beats; where something fits nothing that does not, and
+  // other ways, too.
   function showAdvice(j, more) {
     const fits = j.budget_bytes && !j.now.fits && j.lines.some((l) => l.fits);
-    const lines = j.lines.filter((l) => l.pareto && (!fits || l.fits)).slice(0, 8);
+    const lines = j.lines
+      .filter((l, i) => (fits ? l.fits && (l.pareto || isWay(j.lines, i)) : l.pareto))
+      .slice(0, 8);
     const ways = j.lines.filter((l) => l.fits).length;
     $("h-advice").textContent = j.budget_bytes && !j.now.fits ? "What to change so that it fits" : "What saves";
     $("searched").textContent =
@@ -444,7 +459,7 @@ onmessage = async (e) => {
             : "Nothing saves anything; ") +
       `${exact(j.played)} steps played` +
       (more ? ", more on their way" : j.left ? `, ${exact(j.left)} combinations left` : "");
-    $("advice").replaceChildren(...lines.map((l) => advised(l, j.now, j.budget_bytes)));
+    $("advice").replaceChildren(...lines.map((l) => advised(l, j.now, j.budget_bytes, j.mode.startsWith("train"))));
     $("s-advice").hidden = false;
     $("s-advice").classList.remove("old");
   }
