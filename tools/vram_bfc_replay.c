@@ -162,15 +162,7 @@ static void print_head(const bfc_play *p, int preallocate) {
          t->ncalls == 1 ? "" : "s");
   printf(", BFC allocator of %s%s\n", cmd_human(p->stats.bytes_limit),
          preallocate ? ", all of it at once" : ", which grows");
-  if (t->host_bytes)
-    printf("%snot played, in the host's memory: %s%s\n", cmd_dim, cmd_human(t->host_bytes),
-           cmd_plain);
-  if (t->before)
-    printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
-           cmd_grouped(t->before, number), cmd_plain);
-  if (t->unmatched)
-    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, cmd_grouped(t->unmatched, number),
-           cmd_plain);
+  trace_print_notes(t);
   if (p->failed) {
     printf("%sfailed when recorded, and not played: %s", cmd_dim, cmd_grouped(p->failed, number));
     printf(", the first %s, an alloc of %s%s\n", place(t, p->failed_at, at),

@@ -544,15 +544,7 @@ static void replay_text(const replay_job *j, const replay *r, const played *p,
   if (j->alloc_conf && *j->alloc_conf)
     printf(", %s", j->alloc_conf);
   printf("\n");
-  if (t->host_bytes)
-    printf("%snot played, in the host's memory: %s%s\n", cmd_dim, cmd_human(t->host_bytes),
-           cmd_plain);
-  if (t->before)
-    printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
-           cmd_grouped(t->before, number), cmd_plain);
-  if (t->unmatched)
-    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, cmd_grouped(t->unmatched, number),
-           cmd_plain);
+  trace_print_notes(t);
   printf("\n%s%-14s", cmd_bold, "policy");
   for (i = 0; i < n; i++)
     printf(" %7s peak %12s", name[policy[i]], "end");

@@ -366,3 +366,16 @@ int trace_read(trace *t, const char *path, int64_t device) {
   free(bytes);
   return status;
 }
+
+void trace_print_notes(const trace *t) {
+  char number[32];
+  if (t->host_bytes)
+    printf("%snot played, in the host's memory: %s%s\n", cmd_dim, cmd_human(t->host_bytes),
+           cmd_plain);
+  if (t->before)
+    printf("%salive when it was recorded, and allocated first: %s%s\n", cmd_dim,
+           cmd_grouped(t->before, number), cmd_plain);
+  if (t->unmatched)
+    printf("%sfreed, but never allocated in it: %s%s\n", cmd_dim, cmd_grouped(t->unmatched, number),
+           cmd_plain);
+}

@@ -112,4 +112,7 @@ int trace_unpack(const char *path, char **bytes, size_t *len);
 int trace_from(trace *t, const char *path, char *bytes, size_t len, int64_t device);
 int trace_read(trace *t, const char *path, int64_t device);
 
+/* What is in the trace and not played, or was not as it is played; nothing where there is none. */
+void trace_print_notes(const trace *t);
+
 #endif
